@@ -1,0 +1,83 @@
+/*
+ * Gradients of the effective parameters, per channel -> gradients of the raw parameters:
+ *   gA_real = -Re gLambda f'(A_real),   gA_imag = -Im gLambda g'(A_imag),   g inv_dt = rate gdt t'(inv_dt),
+ * from Lambda = -f(A_real) - i g(A_imag) and dt = rate t(inv_dt); complex gradients are dL/dRe + i dL/dIm.
+ * Lambda, B and P of a copy are shared by the channels h = copy, copy + S, ...: their gradients are summed, h
+ * ascending. C (of the stored leaf) and D belong to one channel each.
+ */
+#include "cpu/place.h"
+
+static void put(const s4_gradients *gradients, s4_parameter which, int64_t index, double value)
+{
+    double *gradient = gradients->parameter[which];
+    if (!gradient) return;
+    if (gradients->accumulate)
+        gradient[index] += value;
+    else
+        gradient[index] = value;
+}
+
+/* Element `index` (of 2n) of rows (H,n,2), summed over the channels of a copy. */
+static double sum_of_copy(const s4_shape *shape, const double *rows, int64_t copy, int64_t index)
+{
+    double sum = 0;
+    for (int64_t h = copy; h < shape->d_model; h += shape->n_ssm) sum += rows[h * 2 * shape->modes + index];
+    return sum;
+}
+
+static void chain_lambda(const s4_task *task, const double *g_lambda)
+{
+    const s4_shape *shape = task->shape;
+    const s4_raw *raw = task->raw;
+    for (int64_t copy = 0; copy < shape->n_ssm; copy++)
+        for (int64_t n = 0; n < shape->modes; n++) {
+            int64_t index = copy * shape->modes + n;
+            double slope_real = cpu_transform_slope(raw->real_transform, raw->parameter[S4_PARAMETER_A_REAL][index]);
+            double slope_imag = cpu_transform_slope(raw->imag_transform, raw->parameter[S4_PARAMETER_A_IMAG][index]);
+            double g_re = sum_of_copy(shape, g_lambda, copy, 2 * n);
+            double g_im = sum_of_copy(shape, g_lambda, copy, 2 * n + 1);
+            put(task->gradients, S4_PARAMETER_A_REAL, index, -g_re * slope_real);
+            put(task->gradients, S4_PARAMETER_A_IMAG, index, -g_im * slope_imag);
+        }
+}
+
+/* B, and each of the R columns of P: rows (H,n,2) -> (S,n,2) from element `first` on. */
+static void chain_shared(const s4_task *task, s4_parameter which, const double *rows, int64_t first)
+{
+    const s4_shape *shape = task->shape;
+    int64_t state = 2 * shape->modes;
+    for (int64_t copy = 0; copy < shape->n_ssm; copy++)
+        for (int64_t index = 0; index < state; index++)
+            put(task->gradients, which, first + copy * state + index, sum_of_copy(shape, rows, copy, index));
+}
+
+static void chain_own(const s4_task *task, s4_parameter which, const double *values, int64_t count)
+{
+    for (int64_t index = 0; index < count; index++) put(task->gradients, which, index, values[index]);
+}
+
+static void chain_dt(const s4_task *task, const double *g_dt)
+{
+    const s4_shape *shape = task->shape;
+    const double *inv_dt = task->raw->parameter[S4_PARAMETER_INV_DT];
+    for (int64_t h = 0; h < shape->d_model; h++) {
+        double slope = cpu_transform_slope(task->raw->dt_transform, inv_dt[h]);
+        put(task->gradients, S4_PARAMETER_INV_DT, h, shape->rate * g_dt[h] * slope);
+    }
+}
+
+s4_status cpu_chain(const s4_task *task)
+{
+    const s4_shape *shape = task->shape;
+    s4_system_gradient g = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
+    int64_t state = 2 * shape->modes;
+
+    chain_dt(task, g.dt);
+    chain_lambda(task, g.lambda);
+    chain_shared(task, S4_PARAMETER_B, g.b, 0);
+    for (int64_t r = 0; r < shape->rank; r++)
+        chain_shared(task, S4_PARAMETER_P, g.p + r * shape->d_model * state, r * shape->n_ssm * state);
+    chain_own(task, S4_PARAMETER_C, g.c, shape->d_model * state);
+    chain_own(task, S4_PARAMETER_D, g.d, shape->d_model);
+    return S4_OK;
+}

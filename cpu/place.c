@@ -1,0 +1,111 @@
+/*
+ * The CPU place: its table of operations, and what it is (processor, libraries). Its memory comes from the context's
+ * hooks, so it has no entries for allocation and copies, and there is nothing to open.
+ */
+#define _GNU_SOURCE /* RTLD_DEFAULT */
+#include <dlfcn.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "cpu/place.h"
+
+const s4_host *cpu_host;
+
+struct s4_device {
+    int number;
+};
+static s4_device processor;
+
+static s4_status cpu_open(int device_number, s4_device **device)
+{
+    (void)device_number;
+    *device = &processor;
+    return S4_OK;
+}
+
+static void cpu_close(s4_device *device) { (void)device; }
+
+/* "model name : ..." of the first processor. */
+static void describe_processor(char *text, size_t size)
+{
+    snprintf(text, size, "unknown");
+    FILE *file = fopen("/proc/cpuinfo", "r");
+    if (!file) return;
+    char line[256];
+    while (fgets(line, sizeof line, file)) {
+        if (strncmp(line, "model name", 10) != 0) continue;
+        const char *colon = strchr(line, ':');
+        if (!colon) continue;
+        const char *name = colon + 1 + strspn(colon + 1, " \t");
+        int length = (int)strcspn(name, "\n");
+        if (length) snprintf(text, size, "%.*s", length, name);
+        break;
+    }
+    fclose(file);
+}
+
+/* LAPACK is linked by its standard interface; which library serves it is asked where that library says. */
+static void describe_lapack(char *text, size_t size)
+{
+    char *(*get_config)(void) = NULL;
+    int (*get_threads)(void) = NULL;
+    void *config_symbol = dlsym(RTLD_DEFAULT, "openblas_get_config");
+    void *threads_symbol = dlsym(RTLD_DEFAULT, "openblas_get_num_threads");
+    memcpy(&get_config, &config_symbol, sizeof get_config);
+    memcpy(&get_threads, &threads_symbol, sizeof get_threads);
+    if (get_config && get_threads)
+        snprintf(text, size, "%s, %d threads", get_config(), get_threads());
+    else if (get_config)
+        snprintf(text, size, "%s", get_config());
+    else
+        snprintf(text, size, "LAPACKE");
+}
+
+static void cpu_describe(s4_device *device, s4_place_info *info)
+{
+    (void)device;
+    char fft[96], lapack[144];
+    memset(info, 0, sizeof *info);
+    info->available = 1;
+    describe_processor(info->name, sizeof info->name);
+    cpu_fft_describe(fft, sizeof fft);
+    describe_lapack(lapack, sizeof lapack);
+    snprintf(info->libraries, sizeof info->libraries, "%s; %s", fft, lapack);
+}
+
+static const s4_backend backend = {
+    .version = S4_BACKEND_VERSION,
+    .name = "cpu",
+
+    .open = cpu_open,
+    .close = cpu_close,
+    .describe = cpu_describe,
+
+    .prepare = cpu_prepare,
+    .unprepare = cpu_unprepare,
+
+    .kernel = cpu_kernel,
+    .spectrum = cpu_spectrum,
+    .convolve = cpu_convolve,
+    .convolve_backward = cpu_convolve_backward,
+    .correlate = cpu_correlate,
+    .kernel_backward = cpu_kernel_backward,
+
+    .transform = cpu_transform,
+    .read_out = cpu_read_out,
+    .step_system = cpu_step_system,
+    .step = cpu_step,
+    .states = cpu_states,
+    .chain = cpu_chain,
+
+    .discrete = cpu_discrete,
+    .convert_c = cpu_convert_c,
+    .effective = cpu_effective,
+    .legs = cpu_legs,
+};
+
+const s4_backend *cpu_backend(const s4_host *host)
+{
+    cpu_host = host;
+    return &backend;
+}

@@ -1,0 +1,308 @@
+/*
+ * Gradients of the effective parameters from dL/dK, in double.
+ *
+ * 1. irfft:     gK^_k = (c_k / L) rfft(dL/dK)_k,  c_k = 1 at k = 0 and at Nyquist of an even L, else 2.
+ * 2. Woodbury:  g = e^{-i theta} gK^,  M = (I + c sigma_11)^-1,  x = M sigma_10,  y = sigma_01 M:
+ *                 g_00 = g,  g_01 = -c g conj(x),  g_10 = -c conj(y) g,  g_11 = c^2 conj(y) g conj(x).
+ * 3. Cauchy:    with 1/den = r, num = 4iS p - 2c q and a = conj(g_bc) r, the differential of a sum is
+ *                 Re(a dnum) - Re(a num r dden),
+ *               whose dependence on the mode leaves four kinds of sums over the frequencies:
+ *                 X_bc = sum c Re a,  Y_bc = sum S Im a,  U = sum c^2 Re z,  V = sum S c Im z,
+ *                 z = r^2 sum over (b,c) of conj(g_bc) num_bc.
+ * 4. Mode:      g_Re v = -2 Re w X - 4 Y,  g_Im v = -2 Im w X,
+ *               g_Re w = -2 sum Re v X - 2 Re w U - 4 V,  g_Im w = -2 sum Im v X - 2 Im w U,
+ *               gb = dt sum_c conj(c) gv,  gc = dt sum_b conj(b) gv,  gLambda = dt gw,
+ *               gdt = Re sum (conj(Lambda) gw + sum_bc conj(b c) gv);  P takes its own row and conj of Q's.
+ */
+#include "gpu/kernels/cauchy.h"
+
+namespace
+{
+
+__global__ void __launch_bounds__(gpu_threads)
+    k_gradient_load(gpu_kernel_tile t, int64_t parts, int64_t stride, const double *__restrict__ gradient)
+{
+    const int64_t lane = grid_row(parts), j = grid_element(parts);
+    if (j < stride) t.rows[lane * stride + j] = lane < t.count && j < t.length ? gradient[lane * t.length + j] : 0;
+}
+
+/* Steps 1 and 2: one thread per channel and frequency. */
+template <int R>
+__global__ void __launch_bounds__(gpu_threads, 2)
+    k_kernel_adjoint(gpu_kernel_tile t, int64_t parts, int64_t stride, double2 *__restrict__ adjoint)
+{
+    const int64_t lane = grid_row(parts), k = grid_element(parts), frequencies = t.length / 2 + 1;
+    const angle a = frequency_angle(k < frequencies ? k : 0, t.length);
+    cauchy_sums<R> sums;
+    sum_over_modes<R>(t, t.channel + lane, a, sums);
+    if (k >= frequencies) return;
+
+    const double weight = (k == 0 || 2 * k == t.length ? 1 : 2) / double(t.length);
+    const complex_d phase = {a.cosine, -a.sine};
+    const complex_d g = phase * (weight * load_complex(t.rows + lane * stride, k));
+
+    complex_d x[R], y[R];
+    GPU_UNROLL
+    for (int r = 0; r < R; r++) {
+        x[r] = sums.sigma[1 + r][0];
+        y[r] = sums.sigma[0][1 + r];
+    }
+    solve_woodbury<R, false>(sums, a.cosine, x);
+    solve_woodbury<R, true>(sums, a.cosine, y);
+
+    const int64_t pair_stride = stride / 2;
+    double2 *out = adjoint + lane * pairs<R> * pair_stride + k;
+    out[0] = make_double2(g.re, g.im);
+    GPU_UNROLL
+    for (int s = 0; s < R; s++) {
+        const complex_d g_01 = -a.cosine * (g * conj(x[s]));
+        out[(1 + s) * pair_stride] = make_double2(g_01.re, g_01.im);
+    }
+    GPU_UNROLL
+    for (int r = 0; r < R; r++) {
+        const complex_d g_10 = -a.cosine * (conj(y[r]) * g);
+        out[(1 + r) * (1 + R) * pair_stride] = make_double2(g_10.re, g_10.im);
+        GPU_UNROLL
+        for (int s = 0; s < R; s++) {
+            const complex_d g_11 = -a.cosine * (g_10 * conj(x[s]));
+            out[((1 + r) * (1 + R) + 1 + s) * pair_stride] = make_double2(g_11.re, g_11.im);
+        }
+    }
+}
+
+/* Modes that one block sums for, so that an adjoint is read once for several; bounded by registers. */
+template <int R> constexpr int group = R == 1 ? 4 : R == 2 ? 2 : 1;
+/* X, Y of all pairs, then U, V. */
+template <int R> constexpr int mode_sums = 2 * pairs<R> + 2;
+
+/* Step 3: one block per channel and group of modes; its threads share the frequencies. */
+template <int R>
+__global__ void __launch_bounds__(gpu_threads, 2)
+    k_mode_sums(gpu_kernel_tile t, int64_t groups, int64_t stride, int64_t terms_stride,
+                const double2 *__restrict__ adjoint, double *__restrict__ terms)
+{
+    constexpr int modes = group<R>, values = modes * mode_sums<R>;
+    double *stage = reinterpret_cast<double *>(s4_shared);
+    double *of_warp = stage + modes * staged<R>; /* (warps, values) */
+    const int64_t lane = grid_row(groups), first = int64_t(blockIdx.x) % groups * modes;
+    const int64_t frequencies = t.length / 2 + 1, pair_stride = stride / 2;
+    const int present = int(t.modes - first < modes ? t.modes - first : modes);
+
+    for (int i = int(threadIdx.x); i < modes * staged<R>; i += gpu_threads)
+        stage[i] = 1; /* modes beyond the last: summed, never stored */
+    __syncthreads();
+    stage_modes<R>(t, t.channel + lane, first, present, stage);
+    __syncthreads();
+
+    double sum_x[modes][pairs<R>], sum_y[modes][pairs<R>], sum_u[modes], sum_v[modes];
+    GPU_UNROLL
+    for (int m = 0; m < modes; m++) {
+        sum_u[m] = sum_v[m] = 0;
+        GPU_UNROLL
+        for (int pair = 0; pair < pairs<R>; pair++) sum_x[m][pair] = sum_y[m][pair] = 0;
+    }
+
+    const double2 *of_lane = adjoint + lane * pairs<R> * pair_stride;
+    GPU_ROLLED
+    for (int64_t k = int64_t(threadIdx.x); k < frequencies; k += gpu_threads) {
+        const angle a = frequency_angle(k, t.length);
+        complex_d r[modes], z[modes];
+        GPU_UNROLL
+        for (int m = 0; m < modes; m++) {
+            r[m] = staged_inverse(stage + m * staged<R>, a);
+            z[m] = {0, 0};
+        }
+        GPU_UNROLL
+        for (int pair = 0; pair < pairs<R>; pair++) {
+            const double2 g = of_lane[pair * pair_stride + k];
+            GPU_UNROLL
+            for (int m = 0; m < modes; m++) {
+                /* volatile: read at every frequency rather than held in registers, which are needed for sums */
+                const volatile double *of_pair = stage + m * staged<R> + 2 + 2 * pair;
+                const double num_re = -2 * a.cosine * of_pair[1], num_im = 4 * a.sine * of_pair[0];
+                sum_x[m][pair] += a.cosine * (g.x * r[m].re + g.y * r[m].im);
+                sum_y[m][pair] += a.sine * (g.x * r[m].im - g.y * r[m].re);
+                z[m].re += g.x * num_re + g.y * num_im;
+                z[m].im += g.x * num_im - g.y * num_re;
+            }
+        }
+        GPU_UNROLL
+        for (int m = 0; m < modes; m++) {
+            z[m] = r[m] * (r[m] * z[m]);
+            sum_u[m] += a.cosine * a.cosine * z[m].re;
+            sum_v[m] += a.sine * a.cosine * z[m].im;
+        }
+    }
+
+    double *mine = of_warp + int(threadIdx.x) / 32 * values;
+    const bool writes = threadIdx.x % 32 == 0;
+    GPU_UNROLL
+    for (int m = 0; m < modes; m++) {
+        GPU_UNROLL
+        for (int pair = 0; pair < pairs<R>; pair++) {
+            const double x = warp_sum(sum_x[m][pair]), y = warp_sum(sum_y[m][pair]);
+            if (writes) {
+                mine[m * mode_sums<R> + pair] = x;
+                mine[m * mode_sums<R> + pairs<R> + pair] = y;
+            }
+        }
+        const double u = warp_sum(sum_u[m]), v = warp_sum(sum_v[m]);
+        if (writes) {
+            mine[m * mode_sums<R> + 2 * pairs<R>] = u;
+            mine[m * mode_sums<R> + 2 * pairs<R> + 1] = v;
+        }
+    }
+    __syncthreads();
+    for (int i = int(threadIdx.x); i < present * mode_sums<R>; i += gpu_threads) {
+        double sum = 0;
+        for (int warp = 0; warp < gpu_warps; warp++) sum += of_warp[warp * values + i];
+        terms[(lane * t.modes + first + i / mode_sums<R>)*terms_stride + i % mode_sums<R>] = sum;
+    }
+}
+
+static inline __device__ void store_complex(double *pairs, int64_t index, complex_d z)
+{
+    reinterpret_cast<double2 *>(pairs)[index] = make_double2(z.re, z.im);
+}
+static inline __device__ void add(complex_d &sum, complex_d term)
+{
+    sum.re += term.re;
+    sum.im += term.im;
+}
+
+/* Step 4: one block per channel; its threads share the modes. */
+template <int R>
+__global__ void __launch_bounds__(gpu_threads, 2)
+    k_mode_gradients(gpu_kernel_tile t, int64_t terms_stride, const double *__restrict__ terms, s4_system_gradient out)
+{
+    const int64_t lane = int64_t(blockIdx.x), h = t.channel + lane;
+    const double dt = t.system.dt[h];
+    double g_dt = 0;
+    for (int64_t n = int64_t(threadIdx.x); n < t.modes; n += gpu_threads) {
+        const double *sum_x = terms + (lane * t.modes + n) * terms_stride;
+        const double *sum_y = sum_x + pairs<R>;
+        const double sum_u = sum_y[pairs<R>], sum_v = sum_y[pairs<R> + 1];
+        const complex_d lambda = system_lambda(t, h, n), w = dt * lambda;
+        complex_d row[1 + R], column[1 + R], g_row[1 + R], g_column[1 + R];
+        GPU_UNROLL
+        for (int i = 0; i <= R; i++) {
+            row[i] = system_row(t, h, n, i);
+            column[i] = i == 0 ? system_column(t, h, n, 0) : conj(row[i]);
+            g_row[i] = g_column[i] = {0, 0};
+        }
+        complex_d g_w = {0, 0};
+        g_w.re -= 2 * w.re * sum_u;
+        g_w.re -= 4 * sum_v;
+        g_w.im -= 2 * w.im * sum_u;
+        GPU_UNROLL
+        for (int b = 0; b <= R; b++) GPU_UNROLL
+        for (int c = 0; c <= R; c++) {
+            const double x = sum_x[b * (1 + R) + c], y = sum_y[b * (1 + R) + c];
+            const complex_d bc = row[b] * column[c], v = dt * bc;
+            complex_d g_v = {0, 0};
+            g_v.re -= 2 * w.re * x;
+            g_v.re -= 4 * y;
+            g_v.im -= 2 * w.im * x;
+            g_w.re -= 2 * v.re * x;
+            g_w.im -= 2 * v.im * x;
+            add(g_row[b], dt * (conj(column[c]) * g_v));
+            add(g_column[c], dt * (conj(row[b]) * g_v));
+            g_dt += (conj(bc) * g_v).re;
+        }
+        g_dt += (conj(lambda) * g_w).re;
+        store_complex(out.lambda, h * t.modes + n, dt * g_w);
+        store_complex(out.b, h * t.modes + n, g_row[0]);
+        store_complex(out.c, h * t.modes + n, g_column[0]);
+        GPU_UNROLL
+        for (int r = 1; r <= R; r++) {
+            add(g_row[r], conj(g_column[r]));
+            store_complex(out.p, ((r - 1) * t.d_model + h) * t.modes + n, g_row[r]);
+        }
+    }
+    g_dt = block_sum(g_dt, reinterpret_cast<double *>(s4_shared));
+    if (threadIdx.x == 0) out.dt[h] = g_dt;
+}
+
+template <int R> cudaError_t launch_adjoint(const gpu_kernel_tile &t, double *adjoint, cudaStream_t stream)
+{
+    const int64_t parts = grid_parts(t.length / 2 + 1);
+    const cudaLaunchConfig_t config = grid_config(t.count, parts, staged_chunk * staged<R> * sizeof(double), stream);
+    return cudaLaunchKernelEx(&config, k_kernel_adjoint<R>, t, parts, s4_row_stride(t.length),
+                              reinterpret_cast<double2 *>(adjoint));
+}
+template <int R>
+cudaError_t launch_sums(const gpu_kernel_tile &t, const double *adjoint, double *terms, cudaStream_t stream)
+{
+    const int64_t groups = (t.modes + group<R> - 1) / group<R>;
+    const size_t shared = (group<R> * staged<R> + gpu_warps * group<R> * mode_sums<R>)*sizeof(double);
+    const cudaLaunchConfig_t config = grid_config(t.count, groups, shared, stream);
+    return cudaLaunchKernelEx(&config, k_mode_sums<R>, t, groups, s4_row_stride(t.length), s4_kernel_terms(t.rank),
+                              reinterpret_cast<const double2 *>(adjoint), terms);
+}
+template <int R>
+cudaError_t launch_gradients(const gpu_kernel_tile &t, const double *terms, const s4_system_gradient &gradient,
+                             cudaStream_t stream)
+{
+    const cudaLaunchConfig_t config = grid_config(t.count, 1, gpu_warps * sizeof(double), stream);
+    return cudaLaunchKernelEx(&config, k_mode_gradients<R>, t, s4_kernel_terms(t.rank), terms, gradient);
+}
+
+} // namespace
+
+extern "C" cudaError_t gpu_launch_gradient_load(const gpu_kernel_tile *tile, const double *gradient,
+                                                cudaStream_t stream)
+{
+    const int64_t stride = s4_row_stride(tile->length), parts = grid_parts(stride);
+    const cudaLaunchConfig_t config = grid_config(tile->lanes, parts, 0, stream);
+    return cudaLaunchKernelEx(&config, k_gradient_load, *tile, parts, stride, gradient);
+}
+
+extern "C" cudaError_t gpu_launch_kernel_adjoint(const gpu_kernel_tile *tile, double *adjoint, cudaStream_t stream)
+{
+    switch (tile->rank) {
+    case 1:
+        return launch_adjoint<1>(*tile, adjoint, stream);
+    case 2:
+        return launch_adjoint<2>(*tile, adjoint, stream);
+    case 3:
+        return launch_adjoint<3>(*tile, adjoint, stream);
+    case 4:
+        return launch_adjoint<4>(*tile, adjoint, stream);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
+extern "C" cudaError_t gpu_launch_mode_sums(const gpu_kernel_tile *tile, const double *adjoint, double *terms,
+                                            cudaStream_t stream)
+{
+    switch (tile->rank) {
+    case 1:
+        return launch_sums<1>(*tile, adjoint, terms, stream);
+    case 2:
+        return launch_sums<2>(*tile, adjoint, terms, stream);
+    case 3:
+        return launch_sums<3>(*tile, adjoint, terms, stream);
+    case 4:
+        return launch_sums<4>(*tile, adjoint, terms, stream);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+
+extern "C" cudaError_t gpu_launch_mode_gradients(const gpu_kernel_tile *tile, const double *terms,
+                                                 const s4_system_gradient *gradient, cudaStream_t stream)
+{
+    switch (tile->rank) {
+    case 1:
+        return launch_gradients<1>(*tile, terms, *gradient, stream);
+    case 2:
+        return launch_gradients<2>(*tile, terms, *gradient, stream);
+    case 3:
+        return launch_gradients<3>(*tile, terms, *gradient, stream);
+    case 4:
+        return launch_gradients<4>(*tile, terms, *gradient, stream);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}

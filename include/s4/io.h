@@ -1,0 +1,61 @@
+/*
+ * Tensors in files: .npy (f4, f8, little endian, C order) and safetensors (F32, F64, I64).
+ *
+ * Readers are bounded by the size of the file: a truncated, overlapping, oversized or lying file is
+ * S4_ERROR_FORMAT with a reason. Writers are atomic: a failure leaves an old file of that name untouched.
+ */
+#ifndef S4_IO_H
+#define S4_IO_H
+
+#include "types.h"
+
+S4_BEGIN_DECLS
+
+#define S4_DIMENSIONS_MAX 8
+
+/* A dense row-major tensor on the host. */
+typedef struct s4_array {
+    s4_dtype dtype;
+    int rank; /* 0 .. S4_DIMENSIONS_MAX; 0 is a scalar: one element */
+    int64_t shape[S4_DIMENSIONS_MAX];
+    int64_t count; /* product of the shape */
+    void *data;
+} s4_array;
+
+/* Allocates data (zero) for the given shape; S4_ERROR_ARGUMENT for a negative size or a product that overflows. */
+S4_API s4_status s4_array_create(s4_dtype dtype, int rank, const int64_t *shape, s4_array **array);
+S4_API void s4_array_destroy(s4_array *array);
+/* Replaces the data by another dtype (f32 <-> f64; I64 is refused). No-op if it is the same. */
+S4_API s4_status s4_array_convert(s4_array *array, s4_dtype dtype);
+
+/* `source` is "x.npy" or "x.safetensors:name". A file that ends in .safetensors needs a name; the error lists those
+ * that are there. */
+S4_API s4_status s4_array_read(const char *source, s4_array **array);
+/* I64 is S4_ERROR_UNSUPPORTED. */
+S4_API s4_status s4_array_write_npy(const char *path, const s4_array *array);
+
+/* A safetensors file, opened and checked; holds its header, not its data. Holes and overlaps in the data, duplicate
+ * names and NUL in names are S4_ERROR_FORMAT. Tensors are counted in the order of their names. */
+typedef struct s4_tensors s4_tensors;
+S4_API s4_status s4_tensors_open(const char *path, s4_tensors **file);
+S4_API void s4_tensors_close(s4_tensors *file);
+S4_API int64_t s4_tensors_count(const s4_tensors *file);
+S4_API const char *s4_tensors_name(const s4_tensors *file, int64_t index); /* NULL out of range */
+/* Value of a key of __metadata__, or NULL. */
+S4_API const char *s4_tensors_metadata(const s4_tensors *file, const char *key);
+S4_API int s4_tensors_has(const s4_tensors *file, const char *name);
+/* S4_ERROR_FORMAT if there is no such tensor or its dtype is none of F32, F64, I64. */
+S4_API s4_status s4_tensors_read(s4_tensors *file, const char *name, s4_array **array);
+
+typedef struct s4_named_array {
+    const char *name;
+    const s4_array *array;
+} s4_named_array;
+typedef struct s4_metadata_entry {
+    const char *key, *value;
+} s4_metadata_entry;
+S4_API s4_status s4_tensors_write(const char *path, const s4_metadata_entry *metadata, int64_t metadata_count,
+                                  const s4_named_array *tensors, int64_t tensor_count);
+
+S4_END_DECLS
+#endif

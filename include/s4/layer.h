@@ -1,0 +1,109 @@
+/*
+ * s4_layer: the description and the raw parameters of one S4 layer, in double, on the host. It belongs to no
+ * context and is the one source of truth: an optimiser writes into the pointers that s4_layer_parameter gives and
+ * then says so with s4_layer_changed.
+ *
+ * Symbols: H d_model, N d_state, n = N/2 stored modes (one of each conjugate pair), S n_ssm (channel h uses copy
+ * h % S), R rank.   A = Lambda - P P*,  Lambda = -f(A_real) - i g(A_imag),  dt = t(inv_dt);
+ * x' = dA x + dB u, y = 2 Re(C x') + D u with dA, dB by the bilinear rule. (Gu, Goel, Re, "Efficiently Modeling Long
+ * Sequences with Structured State Spaces", 2022.)
+ *
+ * The leaf. What is trained is what is stored: plain C (length 0), or C~ = C (I - dA^length) with its length.
+ * s4_layer_setup changes one into the other.
+ */
+#ifndef S4_LAYER_H
+#define S4_LAYER_H
+
+#include "context.h"
+
+S4_BEGIN_DECLS
+
+typedef struct s4_layer s4_layer;
+
+#define S4_RANK_MAX 4
+
+typedef struct s4_layer_options {
+    size_t struct_size;
+    s4_mode mode;      /* S4_MODE_DPLR; S4_MODE_DIAG is S4_ERROR_UNSUPPORTED in this version */
+    int64_t d_model;   /* H >= 1 */
+    int64_t d_state;   /* N >= 2, even */
+    int64_t rank;      /* R in 1 .. S4_RANK_MAX; 0 = 1 */
+    int64_t n_ssm;     /* S, divides H; 0 = H */
+    int64_t channels;  /* outputs per input channel; 0 = 1; more is S4_ERROR_UNSUPPORTED in this version */
+    s4_discretisation discretisation; /* S4_BILINEAR; others are S4_ERROR_UNSUPPORTED in this version */
+    int transforms_given; /* 0: the three below are exp, exp, none */
+    s4_transform dt_transform, real_transform, imag_transform;
+} s4_layer_options;
+
+/* All parameters are 0. S4_ERROR_ARGUMENT, S4_ERROR_UNSUPPORTED, S4_ERROR_MEMORY; *layer is NULL then. */
+S4_API s4_status s4_layer_create(const s4_layer_options *options, s4_layer **layer);
+S4_API void s4_layer_destroy(s4_layer *layer);
+/* Fills *options (its struct_size must be set) with no zeros left standing for defaults. */
+S4_API s4_status s4_layer_describe(const s4_layer *layer, s4_layer_options *options);
+
+typedef enum s4_parameter {
+    S4_PARAMETER_INV_DT = 0, /* (H,1)      "layer.kernel.inv_dt" */
+    S4_PARAMETER_A_REAL = 1, /* (S,n)      "layer.kernel.A_real" */
+    S4_PARAMETER_A_IMAG = 2, /* (S,n)      "layer.kernel.A_imag" */
+    S4_PARAMETER_B = 3,      /* (1,S,n,2)  "layer.kernel.B" */
+    S4_PARAMETER_P = 4,      /* (R,S,n,2)  "layer.kernel.P" */
+    S4_PARAMETER_C = 5,      /* (1,H,n,2)  "layer.kernel.C": plain C, or C~ of length s4_layer_length */
+    S4_PARAMETER_D = 6       /* (1,H)      "layer.D" */
+} s4_parameter;
+#define S4_PARAMETER_COUNT 7
+#define S4_PARAMETER_ALL ((1u << S4_PARAMETER_COUNT) - 1u)
+
+typedef struct s4_parameter_view {
+    const char *name; /* after the prefix "layer.": "kernel.inv_dt" ... "D" */
+    int rank;
+    int64_t shape[4];
+    int64_t count; /* product of the shape */
+    double *data;  /* dense, row-major, host; valid as long as the layer */
+} s4_parameter_view;
+S4_API s4_status s4_layer_parameter(s4_layer *layer, s4_parameter which, s4_parameter_view *view);
+
+/* Says that parameters were written: bit p of mask for s4_parameter p. Derived data (workspaces, a plain C kept
+ * beside C~) made before are stale from here on. */
+S4_API s4_status s4_layer_changed(s4_layer *layer, unsigned mask);
+
+/* Length that the stored C belongs to: 0 for plain C, else C~ = C (I - dA^length). */
+S4_API int64_t s4_layer_length(const s4_layer *layer);
+/* Declares what the caller has written into C. S4_ERROR_ARGUMENT if length < 0. */
+S4_API s4_status s4_layer_set_length(s4_layer *layer, int64_t length);
+
+/* HiPPO-LegS in diagonal plus low-rank form: Lambda and P, B from the eigenvectors (LAPACKE zheevd), dt log-uniform
+ * in [dt_min, dt_max], C complex normal of variance 1, D normal. Random numbers: xoshiro256++ seeded through
+ * splitmix64, normals by the polar method; the same seed gives the same layer. Plain C afterwards.
+ * Only for default transforms (exp, exp, none) and rank 1: others are S4_ERROR_UNSUPPORTED in this version. */
+typedef struct s4_init_options {
+    size_t struct_size;
+    uint64_t seed;
+    double dt_min, dt_max; /* 0 = 1e-3, 1e-1 */
+} s4_init_options;
+S4_API s4_status s4_layer_init_legs(s4_context *context, s4_layer *layer, const s4_init_options *options);
+
+/*
+ * Set-up, on the host, in double. Changes the leaf to C~ of `length`, or back to plain C with length 0.
+ *   C~_L = C (I - dA^L);   C~_2L = C~_L (I + dA^L);   undo solves C (I - dA^L) = C~.
+ * A plain C kept from an earlier set-up with the same parameters is used; else doubling where `length` is the old
+ * length times a power of two; else through C. Undo is as exact as the condition of I - dA^L allows and refuses a
+ * singular one (S4_ERROR_SINGULAR). S4_ERROR_NOT_FINITE names the parameter. On failure the layer has its old bits.
+ */
+S4_API s4_status s4_layer_setup(s4_context *context, s4_layer *layer, int64_t length);
+
+/* The discrete system on the closed vector (n modes, then their conjugates), at step rate * dt.
+ * dA: (H,2n,2n,2) or NULL; dB: (H,2n,2) or NULL; dA_power: (H,2n,2n,2), dA to `power` >= 0, or NULL. */
+S4_API s4_status s4_layer_discrete(s4_context *context, const s4_layer *layer, double rate, double *dA, double *dB,
+                                   int64_t power, double *dA_power);
+
+/* Files: safetensors with the names of published checkpoints. `prefix` goes before every name; NULL = "layer.".
+ * Reading takes f32 or f64 tensors; shapes are cross-checked; transforms come from the file's metadata
+ * (dt_transform, real_transform, imag_transform, disc), defaults where they are absent. Derived tensors are ignored.
+ * S4_ERROR_FILE, S4_ERROR_FORMAT (naming tensor and reason), S4_ERROR_UNSUPPORTED, S4_ERROR_MEMORY, S4_ERROR_ARGUMENT
+ * for NULL; *layer is NULL then. */
+S4_API s4_status s4_layer_load(const char *path, const char *prefix, s4_layer **layer);
+/* Writes atomically: on failure an old file of that name is untouched. */
+S4_API s4_status s4_layer_save(const s4_layer *layer, const char *path, const char *prefix);
+
+S4_END_DECLS
+#endif

@@ -1,0 +1,157 @@
+/*
+ * s4_plan: decides, from shapes alone and before anything runs, where every operation runs and where every byte
+ * lives. s4_workspace: the memory a plan executes in. Execution follows the plan and allocates nothing.
+ *
+ *   s4_plan_create -> s4_plan_prepare -> s4_workspace_create -> s4_plan_refresh -> forward / backward / step ...
+ *
+ * Two threads may execute one plan with different workspaces.
+ */
+#ifndef S4_PLAN_H
+#define S4_PLAN_H
+
+#include "context.h"
+#include "layer.h"
+
+S4_BEGIN_DECLS
+
+typedef struct s4_plan s4_plan;
+typedef struct s4_workspace s4_workspace;
+
+/* Stage -> place. */
+typedef struct s4_placement {
+    s4_place stage[S4_STAGE_COUNT];
+} s4_placement;
+/* Presets "cpu", "gpu", "split" (kernel and convolve on the GPU, the rest on the CPU), "auto", or
+ * "stage=place,stage=place" on top of cpu: "convolve=gpu". S4_ERROR_ARGUMENT lists the choices. */
+S4_API s4_status s4_placement_parse(const char *text, s4_placement *placement);
+
+typedef struct s4_problem {
+    size_t struct_size;
+    s4_direction direction;
+    s4_mode mode;
+    int64_t batch;         /* B >= 1 */
+    int64_t length;        /* T >= 1: samples of u and y; unused for S4_DIRECTION_KERNEL */
+    int64_t kernel_length; /* L >= 1; 0 = length */
+    int64_t d_model, d_state, rank, n_ssm, channels; /* as in s4_layer_options; 0 = its default */
+    s4_dtype dtype;
+    s4_placement placement; /* all zero = cpu. AUTO becomes CPU in this version, and the report says so */
+    s4_algorithm algorithm; /* AUTO = FFT in this version; CHUNKED is S4_ERROR_UNSUPPORTED */
+    s4_step_mode step_mode;
+    double rate;            /* multiplies dt; 0 = 1. Training needs 1 */
+    int states;             /* forward: s4_forward_io may give state_in and state_out */
+    int threads;            /* CPU threads; 0 = all processors of this process */
+    int64_t host_budget, device_budget; /* bytes; 0 = none */
+} s4_problem;
+
+/* Arithmetic only: no device, no large memory. S4_ERROR_ARGUMENT names the field, its value and the bound;
+ * S4_ERROR_OUT_OF_BUDGET tells what is needed, what was given and the largest batch that would fit;
+ * S4_ERROR_UNSUPPORTED. *plan is NULL then. */
+S4_API s4_status s4_plan_create(const s4_problem *problem, s4_plan **plan);
+S4_API void s4_plan_destroy(s4_plan *plan);
+
+/* FFT plans are ESTIMATE'd: the same in every process. S4_ERROR_UNAVAILABLE says why a place is not there.
+ * Preparing twice with one context is a no-op; with another it is S4_ERROR_ORDER. */
+S4_API s4_status s4_plan_prepare(s4_plan *plan, s4_context *context);
+
+/* What was decided. */
+typedef struct s4_plan_info {
+    s4_problem problem; /* defaults filled in */
+    int64_t fft_length; /* 0 where there is no convolution */
+    int64_t block_channels, block_batch; /* what is in work at a time */
+    int resident;       /* 1: kernel spectra of all channels are kept from refresh on; 0: made again, block by block */
+    int64_t host_peak, device_peak;         /* bytes of the workspace */
+    int64_t host_minimum, device_minimum;   /* the smallest budgets this problem can be planned in */
+    int64_t host_reserve, device_reserve;   /* bound on what FFTW, cuFFT and CUDA hold inside, apart from the peaks */
+    int64_t to_device, to_host;             /* bytes moved by one refresh + forward (+ backward), or step, or kernel */
+    int64_t buffers, operations;            /* how many there are */
+} s4_plan_info;
+S4_API s4_status s4_plan_describe(const s4_plan *plan, s4_plan_info *info);
+
+typedef struct s4_buffer_info {
+    const char *name;
+    s4_place place;
+    int64_t bytes, offset; /* offset in the block of its place */
+    int first, last;       /* operations that use it, as indices of s4_plan_operation */
+} s4_buffer_info;
+typedef struct s4_operation_info {
+    const char *name;
+    s4_stage stage;
+    s4_place place;
+    const char *phase; /* "refresh", "kernel", "forward", "backward", "step" */
+    const char *loop;  /* "once", "channels" (each block of channels), "batch" (each block of channels and batch) */
+} s4_operation_info;
+S4_API s4_status s4_plan_buffer(const s4_plan *plan, int64_t index, s4_buffer_info *info);
+S4_API s4_status s4_plan_operation(const s4_plan *plan, int64_t index, s4_operation_info *info);
+
+/* The report. Writes at most `capacity` bytes with the final 0 to `text` (may be NULL if capacity is 0) and the
+ * full size, with the 0, to *needed. */
+typedef enum s4_report_format { S4_REPORT_TEXT = 0, S4_REPORT_JSON = 1 } s4_report_format;
+S4_API s4_status s4_plan_report(const s4_plan *plan, s4_report_format format, char *text, size_t capacity,
+                                size_t *needed);
+
+/* One block per place, of the plan's peaks. The plan must be prepared. */
+S4_API s4_status s4_workspace_create(const s4_plan *plan, s4_workspace **workspace);
+/* The same from the caller's memory: host_block of host_bytes, 64-byte aligned. S4_ERROR_ORDER if it is too small.
+ * Device blocks are made by the library. The caller keeps ownership of host_block. */
+S4_API s4_status s4_workspace_create_in(const s4_plan *plan, void *host_block, size_t host_bytes,
+                                        s4_workspace **workspace);
+/* A workspace serves every plan (of the same context) it is large enough for. */
+S4_API void s4_workspace_destroy(s4_workspace *workspace);
+
+/*
+ * Execution. All tensors are dense, row-major, on the host, of the plan's dtype unless said otherwise.
+ * batch and length may be smaller than planned (0 = as planned), with the same bits a row.
+ */
+
+/* Derives what depends on the parameters only. The layer must have the plan's shape (S4_ERROR_ARGUMENT). Training
+ * needs a layer that stores C~ of the plan's kernel_length (S4_ERROR_UNSUPPORTED says what to call). Other directions
+ * convert, in double. S4_ERROR_NOT_FINITE names the parameter and index. On failure the workspace is stale. */
+S4_API s4_status s4_plan_refresh(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace);
+
+/* K: (1,H,kernel_length). */
+S4_API s4_status s4_plan_kernel(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace, void *K);
+
+typedef struct s4_forward_io {
+    size_t struct_size;
+    int64_t batch, length;
+    const void *u;          /* (batch,H,length) */
+    void *y;                /* (batch,H,length); may be u unless states are used */
+    const double *state_in; /* (batch,H,n,2) or NULL = 0 */
+    double *state_out;      /* (batch,H,n,2) or NULL; may be state_in. State after the last sample */
+} s4_forward_io;
+/* y[t] = sum_{s<=t} K[t-s] u[s] + D u[t] (+ 2 Re C dA^{t+1} x0).  The kernel is cut at kernel_length; the response
+ * to state_in is not. Needs a refresh with the same layer version (S4_ERROR_STALE). */
+S4_API s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
+                                 const s4_forward_io *io);
+
+/* Gradients of the raw parameters, in double, shaped like the parameters; NULL = not wanted. C: of the stored leaf.
+ * Complex ones are dL/dRe + i dL/dIm. */
+typedef struct s4_gradients {
+    double *parameter[S4_PARAMETER_COUNT];
+    int accumulate; /* 0: overwrite, 1: add */
+} s4_gradients;
+
+typedef struct s4_backward_io {
+    size_t struct_size;
+    int64_t batch, length;
+    const void *u;  /* (batch,H,length) */
+    const void *dy; /* (batch,H,length) */
+    void *du;       /* (batch,H,length), or NULL; may be dy */
+    s4_gradients gradients;
+} s4_backward_io;
+/* A pure function of (parameters, u, dy): no preceding forward is needed. On failure du and gradients are undefined. */
+S4_API s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
+                                  const s4_backward_io *io);
+
+typedef struct s4_step_io {
+    size_t struct_size;
+    int64_t batch, length; /* length: samples in this call, any number >= 1; 0 = as planned */
+    const void *u;         /* (batch,H,length) */
+    void *y;               /* (batch,H,length); may be u */
+    double *state;         /* (batch,H,n,2), updated */
+} s4_step_io;
+S4_API s4_status s4_plan_step(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
+                              const s4_step_io *io);
+
+S4_END_DECLS
+#endif

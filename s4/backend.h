@@ -1,0 +1,273 @@
+/*
+ * The interface between the core and a place (cpu/, gpu/): one table of typed functions per place.
+ *
+ * The core decides; a backend computes. Every operation gets one s4_task: the shape that the plan fixed, the buffers
+ * the plan laid out (each in the memory of the task's place), the block of channels and batch rows in work, and the
+ * tensors of the caller. An operation allocates nothing, and its values for one channel depend neither on the block
+ * nor on the number of threads. A missing optional entry is S4_ERROR_UNSUPPORTED, never a detour.
+ *
+ * Seen by s4/, cpu/ and gpu/ (there also by plain C host code and .cu files). Names no library type.
+ */
+#ifndef S4_BACKEND_H
+#define S4_BACKEND_H
+
+#include "s4/layer.h"
+#include "s4/plan.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+#define S4_BACKEND_VERSION 1
+
+/* ---- what the plan fixed ------------------------------------------------------------------------------------- */
+
+typedef struct s4_shape {
+    s4_direction direction;
+    s4_dtype dtype;
+    s4_step_mode step_mode;
+    int64_t batch, length;    /* B, T as planned */
+    int64_t kernel_length;    /* L */
+    int64_t fft_length;       /* of the convolution, even, >= L + T - 1; 0 without one */
+    int64_t d_model;          /* H */
+    int64_t modes;            /* n = N/2 */
+    int64_t rank, n_ssm;      /* R, S */
+    int threads;              /* CPU lanes */
+    int states;               /* forward with state in and out */
+    int resident;             /* spectra of all channels are kept */
+    int64_t block_channels, block_batch;
+    int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length */
+    int64_t tile_channels;    /* GPU: channels of one batched FFT of the kernel; constant for a length */
+    double rate;
+} s4_shape;
+
+/* ---- buffers ------------------------------------------------------------------------------------------------- */
+
+/*
+ * Shapes of buffers; complex counts as two. nf = fft_length, F = nf/2 + 1; dt = dtype of the plan. Row
+ * stride: s4_row_stride.
+ * "lanes": CPU: one per thread; GPU: tile_channels for the kernel, tile_rows for the convolution.
+ * Kept channels: d_model if resident, else block_channels; row of channel h: h if resident, else h - task->channel.
+ * All buffers begin at multiples of 256 bytes; their contents are unknown at first.
+ */
+typedef enum s4_buffer {
+    S4_BUFFER_SYSTEM,            /* double, effective parameters of all channels: see s4_system_view */
+    S4_BUFFER_SETUP_MATRICES,    /* double (threads, s4_setup_lane(n)): scratch of powers and solves */
+    S4_BUFFER_STEP_SYSTEM,       /* double, per channel: linear (H, 4 + 2R, n, 2), dense (H, N*N + 2N): cpu/step*.c */
+    S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
+    S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place */
+    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, n, s4_kernel_terms(R)): scratch per mode */
+    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
+    S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
+    S4_BUFFER_KERNEL,            /* dt (block_channels, L) */
+    S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, F) */
+    S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place */
+    S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy */
+    S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs */
+    S4_BUFFER_BLOCK_U,           /* dt (block_batch, block_channels, T), GPU: u, then y in its place */
+    S4_BUFFER_BLOCK_DY,          /* dt (block_batch, block_channels, T), GPU: dy, then du in its place */
+    S4_BUFFER_GRADIENT_SPECTRUM, /* double complex (block_channels, F): sum over the batch of conj(U) * DY */
+    S4_BUFFER_KERNEL_GRADIENT,   /* double (block_channels, L): dL/dK */
+    S4_BUFFER_SYSTEM_GRADIENT,   /* double, all channels: see s4_system_gradient_view */
+    S4_BUFFER_COUNT
+} s4_buffer;
+
+/* Reals from one in-place row of a real FFT to the next: length/2 + 1 complex, rounded up so that every row is
+ * aligned like the first (64 bytes): one FFT plan serves all rows, and bits do not depend on the row. */
+static inline int64_t s4_row_stride(int64_t length)
+{
+    return (2 * (length / 2 + 1) + 15) / 16 * 16;
+}
+
+/* Doubles of scratch that the kernel stage has per mode and lane. */
+static inline int64_t s4_kernel_terms(int64_t rank)
+{
+    return 2 + 6 * (1 + rank) * (1 + rank);
+}
+
+/* Doubles of set-up scratch a thread has: three N x N matrices and ten rows of N. */
+static inline int64_t s4_setup_lane(int64_t modes)
+{
+    int64_t state = 2 * modes;
+    return ((3 * state + 10) * state + 7) / 8 * 8;
+}
+
+#define S4_STEP_ROWS 2 /* a state and its scratch */
+
+/* Effective parameters: what travels between places (O(H N) numbers). Complex interleaved, and first, so that every
+ * pair is aligned to its size. */
+typedef struct s4_system {
+    double *dt;     /* (H): rate * t(inv_dt) */
+    double *lambda; /* (S,n,2) */
+    double *b;      /* (S,n,2) */
+    double *p;      /* (R,S,n,2) */
+    double *c;      /* (H,n,2): C~ of kernel_length (kernel, convolution), or plain C (step) */
+    double *d;      /* (H) */
+} s4_system;
+
+static inline s4_system s4_system_view(const s4_shape *s, double *base)
+{
+    s4_system v;
+    v.lambda = base;
+    v.b = v.lambda + s->n_ssm * s->modes * 2;
+    v.p = v.b + s->n_ssm * s->modes * 2;
+    v.c = v.p + s->rank * s->n_ssm * s->modes * 2;
+    v.dt = v.c + s->d_model * s->modes * 2;
+    v.d = v.dt + s->d_model;
+    return v;
+}
+static inline int64_t s4_system_count(const s4_shape *s)
+{
+    return s->d_model * 2 + (s->n_ssm * (2 + s->rank) + s->d_model) * s->modes * 2;
+}
+
+/* Gradients with respect to the effective parameters, per channel (not yet summed over the copies' channels). */
+typedef struct s4_system_gradient {
+    double *dt;     /* (H) */
+    double *lambda; /* (H,n,2) */
+    double *b;      /* (H,n,2) */
+    double *p;      /* (R,H,n,2) */
+    double *c;      /* (H,n,2) */
+    double *d;      /* (H): made by convolve_backward; all others by kernel_backward */
+} s4_system_gradient;
+
+static inline s4_system_gradient s4_system_gradient_view(const s4_shape *s, double *base)
+{
+    s4_system_gradient v;
+    v.lambda = base;
+    v.b = v.lambda + s->d_model * s->modes * 2;
+    v.p = v.b + s->d_model * s->modes * 2;
+    v.c = v.p + s->rank * s->d_model * s->modes * 2;
+    v.dt = v.c + s->d_model * s->modes * 2;
+    v.d = v.dt + s->d_model;
+    return v;
+}
+static inline int64_t s4_system_gradient_count(const s4_shape *s)
+{
+    return s->d_model * 2 + s->d_model * (3 + s->rank) * s->modes * 2;
+}
+
+/* ---- one operation ------------------------------------------------------------------------------------------- */
+
+typedef struct s4_device s4_device; /* a backend's own */
+
+/* Raw parameters, as s4_layer holds them. */
+typedef struct s4_raw {
+    const double *parameter[S4_PARAMETER_COUNT];
+    s4_transform dt_transform, real_transform, imag_transform;
+    int64_t c_length;       /* length that parameter[C] belongs to, 0 = plain */
+    const double *plain_c;  /* (H,n,2) plain C kept beside C~, or NULL */
+} s4_raw;
+
+typedef struct s4_task {
+    s4_device *device;
+    const s4_shape *shape;
+    void *prepared;           /* what prepare returned */
+    void *const *buffer;      /* [S4_BUFFER_COUNT], in the memory of this place; NULL where the plan has none */
+    int64_t channel, channels; /* block: channels [channel, channel + channels) */
+    int64_t row, rows;         /* block: batch rows [row, row + rows) */
+    int64_t length;            /* samples in this call, <= shape->length (step: any) */
+
+    /* Tensors of the block in this place: element (b, h, t) of the whole at [(b - row) * batch_stride +
+     * (h - channel) * length + t]. CPU: inside the caller's arrays; GPU: BLOCK_U and BLOCK_DY. dtype of the plan. */
+    int64_t batch_stride;
+    const void *u, *dy;
+    void *y, *du; /* y may be u, du may be dy; du may be NULL */
+
+    const double *state_in; /* (batch,H,n,2) or NULL; once operations only */
+    double *state_out;
+
+    const s4_raw *raw;             /* transform, c_tilde, chain */
+    const s4_gradients *gradients; /* chain */
+} s4_task;
+
+typedef s4_status (*s4_operation)(const s4_task *task);
+
+/* ---- set-up outside plans (layers) ----------------------------------------------------------------------------- */
+
+/* The shape's d_model, modes, rank, n_ssm, threads and rate count. */
+typedef struct s4_setup {
+    const s4_shape *shape;
+    s4_system system; /* effective parameters; dt at rate 1 */
+    double *matrices; /* (threads, s4_setup_lane(n)) scratch */
+} s4_setup;
+
+/* ---- the table --------------------------------------------------------------------------------------------------- */
+
+/* Services of the core for a backend. */
+typedef struct s4_host {
+    /* Sets the thread's error text (printf) and returns code. */
+    s4_status (*fail)(s4_status code, const char *format, ...)
+#if defined(__GNUC__)
+        __attribute__((format(printf, 2, 3)))
+#endif
+        ;
+} s4_host;
+
+typedef struct s4_device_ledger {
+    int64_t launches, to_device, to_host;
+} s4_device_ledger;
+
+typedef struct s4_backend {
+    int version; /* S4_BACKEND_VERSION */
+    const char *name;
+
+    /* life: open returns S4_ERROR_UNAVAILABLE with a text that says why; describe works on an open device, and on
+     * NULL where the place could not be opened (fills what can be known). */
+    s4_status (*open)(int device_number, s4_device **device);
+    void (*close)(s4_device *device);
+    void (*describe)(s4_device *device, s4_place_info *info);
+
+    /* memory of the place; NULL for the CPU, whose memory comes from the context's hooks */
+    s4_status (*allocate)(s4_device *device, size_t bytes, void **pointer);
+    void (*release)(s4_device *device, void *pointer);
+    /* 2-D copies: `height` rows of `width` bytes. Host side pageable; when they return, the host side may be reused
+     * (to_device) or read (to_host). */
+    s4_status (*to_device)(s4_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                           size_t width, size_t height);
+    s4_status (*to_host)(s4_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                         size_t width, size_t height);
+    s4_status (*synchronise)(s4_device *device); /* waits, and reports asynchronous errors */
+    void (*ledger)(s4_device *device, s4_device_ledger *ledger);
+
+    /* FFT plans and what else a shape needs; checks that work areas fit the buffers' bytes (S4_ERROR_OUT_OF_BUDGET
+     * with both numbers). bytes[S4_BUFFER_COUNT] are the plan's. */
+    s4_status (*prepare)(s4_device *device, const s4_shape *shape, const int64_t *bytes, void **prepared);
+    void (*unprepare)(s4_device *device, void *prepared);
+
+    /* required of every place: kernel and convolution, forward and backward */
+    s4_operation kernel;            /* SYSTEM -> KERNEL, channels of the block; scratch KERNEL_ROWS */
+    s4_operation spectrum;          /* KERNEL -> SPECTRUM, channels of the block */
+    s4_operation convolve;          /* u, SPECTRUM, SYSTEM.d -> y; scratch ROWS_U */
+    s4_operation convolve_backward; /* u, dy, SPECTRUM -> du; adds into GRADIENT_SPECTRUM and SYSTEM_GRADIENT.d, b
+                                     * ascending; a block with row == 0 begins from zero; scratch ROWS_U, ROWS_DY */
+    s4_operation correlate;         /* GRADIENT_SPECTRUM -> KERNEL_GRADIENT; scratch ROWS_U */
+    s4_operation kernel_backward;   /* SYSTEM, KERNEL_GRADIENT -> SYSTEM_GRADIENT (all but d); scratch KERNEL_ROWS */
+
+    /* optional (NULL): set-up and recurrence */
+    s4_operation transform;   /* raw -> SYSTEM (dt with rate; c copied as it is); checks that all is finite */
+    s4_operation read_out;    /* raw, SYSTEM -> SYSTEM.c: C~ of kernel_length at this rate, or plain C for step */
+    s4_operation step_system; /* raw, SYSTEM -> STEP_SYSTEM (from plain C, made here if SYSTEM.c is C~) */
+    s4_operation step;        /* STEP_SYSTEM, u, state_in -> y, state_out */
+    s4_operation states;      /* STEP_SYSTEM, u, state_in -> y += response to state_in; state_out */
+    s4_operation chain;       /* raw, SYSTEM, SYSTEM_GRADIENT -> gradients of raw parameters */
+
+    /* optional, for layers: dA, dB (closed, see s4_layer_discrete), powers; conversion of the read-out */
+    s4_status (*discrete)(const s4_setup *setup, double *dA, double *dB, int64_t power, double *dA_power);
+    /* c (H,n,2) from length `from` to length `to` (0 = plain), in place; undefined after S4_ERROR_SINGULAR */
+    s4_status (*convert_c)(const s4_setup *setup, int64_t from, int64_t to, double *c);
+    /* effective parameters at rate 1 from raw ones; S4_ERROR_NOT_FINITE */
+    s4_status (*effective)(const s4_shape *shape, const s4_raw *raw, const s4_system *system);
+    /* Lambda (n,2), P (n,2), B (n,2) of HiPPO-LegS with N = 2n; scratch (2 N N + N) */
+    s4_status (*legs)(int64_t modes, double *scratch, double *lambda, double *p, double *b);
+} s4_backend;
+
+/* s4/registry.c finds these. The GPU's is exported by the module libs4_gpu.so. */
+const s4_backend *cpu_backend(const s4_host *host);
+typedef const s4_backend *(*s4_gpu_backend_function)(const s4_host *host);
+#define S4_GPU_BACKEND_SYMBOL "s4_gpu_backend"
+
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,134 @@
+/* The wall around plans: checks every field of a problem, fills defaults, makes the shape. */
+#include <math.h>
+
+#include "s4/context_object.h"
+#include "s4/errors.h"
+#include "s4/options.h"
+#include "s4/plan_object.h"
+
+/* FFTW and cuFFT index one transform with int; the padded length must stay below 2^30. */
+#define LENGTH_MAX ((int64_t)1 << 28)
+#define CHANNELS_MAX ((int64_t)1 << 24)
+#define STATE_MAX ((int64_t)1 << 12)
+#define BATCH_MAX ((int64_t)1 << 31)
+#define THREADS_MAX 1024
+#define BYTES_MAX ((int64_t)1 << 60)
+
+/* Rows of one batched FFT on the GPU: about this many elements, constant for a problem so that bits are, too. */
+#define TILE_ELEMENTS ((int64_t)1 << 22)
+#define TILE_ROWS_MAX 256
+#define TILE_CHANNELS_MAX 64
+
+static int64_t clamp(int64_t value, int64_t low, int64_t high)
+{
+    return value < low ? low : value > high ? high : value;
+}
+
+static s4_status check_range(const char *field, int64_t value, int64_t low, int64_t high)
+{
+    if (value >= low && value <= high) return S4_OK;
+    return s4_fail(S4_ERROR_ARGUMENT, "%s is %lld, must be in %lld .. %lld", field, (long long)value, (long long)low,
+                   (long long)high);
+}
+
+static s4_status check_choices(const s4_problem *p)
+{
+    S4_TRY(check_range("direction", p->direction, S4_DIRECTION_KERNEL, S4_DIRECTION_STEP));
+    S4_TRY(check_range("mode", p->mode, S4_MODE_DPLR, S4_MODE_DIAG));
+    S4_TRY(check_range("dtype", p->dtype, S4_F32, S4_F64));
+    S4_TRY(check_range("algorithm", p->algorithm, S4_ALGORITHM_AUTO, S4_ALGORITHM_CHUNKED));
+    S4_TRY(check_range("step_mode", p->step_mode, S4_STEP_LINEAR, S4_STEP_DIAGONAL));
+    for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
+        S4_TRY(check_range("placement", p->placement.stage[stage], S4_PLACE_CPU, S4_PLACE_AUTO));
+    if (p->mode == S4_MODE_DIAG)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "mode diag is not in this version; it has dplr");
+    if (p->algorithm == S4_ALGORITHM_CHUNKED)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "algorithm chunked is not in this version; it has fft");
+    if (p->direction == S4_DIRECTION_STEP && p->step_mode == S4_STEP_DIAGONAL)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "step mode diagonal is not safe for dplr layers (the eigenvectors of dA "
+                                             "are ill conditioned); use linear or dense");
+    S4_TRY(check_range("channels", p->channels, 0, INT64_MAX));
+    if (p->channels > 1)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "channels is %lld; this version has 1", (long long)p->channels);
+    return S4_OK;
+}
+
+static s4_status check_sizes(const s4_problem *p)
+{
+    int has_kernel = p->direction != S4_DIRECTION_STEP;
+    S4_TRY(check_range("batch", p->batch, 1, BATCH_MAX));
+    S4_TRY(check_range("length", p->length, 1, LENGTH_MAX));
+    if (has_kernel) S4_TRY(check_range("kernel_length", p->kernel_length, 1, LENGTH_MAX));
+    S4_TRY(check_range("d_model", p->d_model, 1, CHANNELS_MAX));
+    S4_TRY(check_range("d_state", p->d_state, 2, STATE_MAX));
+    if (p->d_state % 2)
+        return s4_fail(S4_ERROR_ARGUMENT, "d_state is %lld, must be even: half of it is stored, one of each conjugate "
+                                          "pair", (long long)p->d_state);
+    S4_TRY(check_range("rank", p->rank, 1, S4_RANK_MAX));
+    S4_TRY(check_range("n_ssm", p->n_ssm, 1, p->d_model));
+    if (p->d_model % p->n_ssm)
+        return s4_fail(S4_ERROR_ARGUMENT, "n_ssm is %lld, must divide d_model %lld", (long long)p->n_ssm,
+                       (long long)p->d_model);
+    S4_TRY(check_range("threads", p->threads, 1, THREADS_MAX));
+    S4_TRY(check_range("host_budget", p->host_budget, 0, INT64_MAX));
+    S4_TRY(check_range("device_budget", p->device_budget, 0, INT64_MAX));
+    if (!(p->rate > 0) || !isfinite(p->rate))
+        return s4_fail(S4_ERROR_ARGUMENT, "rate is %g, must be positive and finite", p->rate);
+    if (p->direction == S4_DIRECTION_TRAINING && p->rate != 1)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "rate is %g; training needs 1: the stored C~ belongs to its step size",
+                       p->rate);
+    int64_t elements;
+    if (__builtin_mul_overflow(p->batch, p->d_model, &elements) ||
+        __builtin_mul_overflow(elements, p->length > p->kernel_length ? p->length : p->kernel_length, &elements) ||
+        elements > BYTES_MAX / 64)
+        return s4_fail(S4_ERROR_ARGUMENT, "batch %lld x d_model %lld x length %lld is too large to address",
+                       (long long)p->batch, (long long)p->d_model, (long long)p->length);
+    return S4_OK;
+}
+
+static void fill_defaults(s4_problem *p)
+{
+    if (!p->batch && p->direction == S4_DIRECTION_KERNEL) p->batch = 1;
+    if (!p->length && p->direction == S4_DIRECTION_KERNEL) p->length = p->kernel_length;
+    if (!p->length && p->direction == S4_DIRECTION_STEP) p->length = 1;
+    if (!p->kernel_length) p->kernel_length = p->length;
+    if (p->direction == S4_DIRECTION_STEP) p->kernel_length = 0;
+    if (!p->rank) p->rank = 1;
+    if (!p->n_ssm) p->n_ssm = p->d_model;
+    if (!p->channels) p->channels = 1;
+    if (p->rate == 0) p->rate = 1;
+    if (!p->threads) p->threads = s4_processors();
+    if (p->algorithm == S4_ALGORITHM_AUTO) p->algorithm = S4_ALGORITHM_FFT;
+    for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
+        if (p->placement.stage[stage] == S4_PLACE_AUTO) p->placement.stage[stage] = S4_PLACE_CPU;
+    p->placement.stage[S4_STAGE_INIT] = S4_PLACE_CPU; /* eigen-decompositions run on the host whatever is asked */
+}
+
+s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
+{
+    S4_TRY(check_choices(p));
+    fill_defaults(p);
+    S4_TRY(check_sizes(p));
+    int convolves = p->direction == S4_DIRECTION_FORWARD || p->direction == S4_DIRECTION_TRAINING;
+    *shape = (s4_shape){
+        .direction = p->direction,
+        .dtype = p->dtype,
+        .step_mode = p->direction == S4_DIRECTION_STEP ? p->step_mode : S4_STEP_LINEAR,
+        .batch = p->batch,
+        .length = p->length,
+        .kernel_length = p->kernel_length,
+        .fft_length = convolves ? s4_fft_length(p->kernel_length + p->length - 1) : 0,
+        .d_model = p->d_model,
+        .modes = p->d_state / 2,
+        .rank = p->rank,
+        .n_ssm = p->n_ssm,
+        .threads = p->threads,
+        .states = p->direction == S4_DIRECTION_FORWARD && p->states,
+        .rate = p->rate,
+    };
+    if (convolves)
+        shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length, 1, TILE_ROWS_MAX), 1, p->batch * p->d_model);
+    if (p->kernel_length)
+        shape->tile_channels = clamp(clamp(TILE_ELEMENTS / p->kernel_length, 1, TILE_CHANNELS_MAX), 1, p->d_model);
+    return S4_OK;
+}

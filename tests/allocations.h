@@ -1,0 +1,18 @@
+/*
+ * Counts the allocations of the whole process, and lets one of them fail. The functions of the C library are replaced
+ * in the test program that links this.
+ */
+#ifndef S4_TEST_ALLOCATIONS_H
+#define S4_TEST_ALLOCATIONS_H
+
+/* 0 where they cannot be replaced (another C library; under sanitizers, which replace them themselves). */
+int allocations_supported(void);
+/* From here on, of all threads; ends with the count of those that other code than FFTW made, and of FFTW's own: it
+ * takes scratch inside some transforms, which is part of the reserve that plans state. */
+void allocations_begin(void);
+long allocations_end(long *by_fftw);
+/* The nth allocation from now on (1 = the next) of this thread fails; 0 takes it back. Tells whether it was reached. */
+void allocations_fail(long nth);
+int allocations_failed(void);
+
+#endif

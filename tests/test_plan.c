@@ -1,0 +1,603 @@
+/*
+ * The plan: what it refuses and by which name, what it reports, that its memory map is sound, and that no budget and no
+ * number of threads changes a bit of any result.
+ */
+#define _GNU_SOURCE
+#include <cjson/cJSON.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+#include "expect.h"
+#include "layers.h"
+#include "place.h"
+#include "session.h"
+
+static s4_problem valid(s4_direction direction)
+{
+    s4_problem problem;
+    S4_INIT(&problem);
+    problem.direction = direction;
+    problem.batch = 4;
+    problem.length = 100;
+    problem.d_model = 6;
+    problem.d_state = 8;
+    problem.dtype = S4_F32;
+    problem.placement = place_placement();
+    return problem;
+}
+
+/* ---- what is refused ----------------------------------------------------------------------------------------- */
+
+#define TOO_LARGE ((int64_t)1 << 62)
+
+typedef enum field {
+    BATCH, LENGTH, KERNEL_LENGTH, D_MODEL, D_STATE, RANK, N_SSM, CHANNELS, THREADS, HOST_BUDGET, DEVICE_BUDGET,
+    DIRECTION, MODE, DTYPE, ALGORITHM, STEP_MODE, PLACEMENT
+} field;
+
+static void set_field(s4_problem *p, field which, int64_t value)
+{
+    switch (which) {
+    case BATCH: p->batch = value; break;
+    case LENGTH: p->length = value; break;
+    case KERNEL_LENGTH: p->kernel_length = value; break;
+    case D_MODEL: p->d_model = value; break;
+    case D_STATE: p->d_state = value; break;
+    case RANK: p->rank = value; break;
+    case N_SSM: p->n_ssm = value; break;
+    case CHANNELS: p->channels = value; break;
+    case THREADS: p->threads = (int)value; break;
+    case HOST_BUDGET: p->host_budget = value; break;
+    case DEVICE_BUDGET: p->device_budget = value; break;
+    case DIRECTION: p->direction = (s4_direction)value; break;
+    case MODE: p->mode = (s4_mode)value; break;
+    case DTYPE: p->dtype = (s4_dtype)value; break;
+    case ALGORITHM: p->algorithm = (s4_algorithm)value; break;
+    case STEP_MODE: p->step_mode = (s4_step_mode)value; break;
+    case PLACEMENT: p->placement.stage[S4_STAGE_CONVOLVE] = (s4_place)value; break;
+    }
+}
+
+Test(plan, bad_fields_are_named)
+{
+    static const struct {
+        field which;
+        int64_t value;
+        s4_status status;
+        char word[16];
+    } cases[] = {
+        {BATCH, 0, S4_ERROR_ARGUMENT, "batch"},
+        {BATCH, -1, S4_ERROR_ARGUMENT, "batch"},
+        {BATCH, TOO_LARGE, S4_ERROR_ARGUMENT, "batch"},
+        {LENGTH, 0, S4_ERROR_ARGUMENT, "length"},
+        {LENGTH, -5, S4_ERROR_ARGUMENT, "length"},
+        {LENGTH, TOO_LARGE, S4_ERROR_ARGUMENT, "length"},
+        {KERNEL_LENGTH, -1, S4_ERROR_ARGUMENT, "kernel_length"},
+        {KERNEL_LENGTH, TOO_LARGE, S4_ERROR_ARGUMENT, "kernel_length"},
+        {KERNEL_LENGTH, INT64_MAX, S4_ERROR_ARGUMENT, "kernel_length"},
+        {D_MODEL, 0, S4_ERROR_ARGUMENT, "d_model"},
+        {D_MODEL, -3, S4_ERROR_ARGUMENT, "d_model"},
+        {D_MODEL, TOO_LARGE, S4_ERROR_ARGUMENT, "d_model"},
+        {D_STATE, 0, S4_ERROR_ARGUMENT, "d_state"},
+        {D_STATE, 7, S4_ERROR_ARGUMENT, "d_state"},
+        {D_STATE, -2, S4_ERROR_ARGUMENT, "d_state"},
+        {D_STATE, TOO_LARGE, S4_ERROR_ARGUMENT, "d_state"},
+        {RANK, S4_RANK_MAX + 1, S4_ERROR_ARGUMENT, "rank"},
+        {RANK, -1, S4_ERROR_ARGUMENT, "rank"},
+        {N_SSM, 4, S4_ERROR_ARGUMENT, "n_ssm"},
+        {N_SSM, 12, S4_ERROR_ARGUMENT, "n_ssm"},
+        {N_SSM, -1, S4_ERROR_ARGUMENT, "n_ssm"},
+        {CHANNELS, -1, S4_ERROR_ARGUMENT, "channels"},
+        {CHANNELS, 2, S4_ERROR_UNSUPPORTED, "channels"},
+        {THREADS, -1, S4_ERROR_ARGUMENT, "threads"},
+        {HOST_BUDGET, -1, S4_ERROR_ARGUMENT, "host_budget"},
+        {DEVICE_BUDGET, -1, S4_ERROR_ARGUMENT, "device_budget"},
+        {DIRECTION, 4, S4_ERROR_ARGUMENT, "direction"},
+        {DIRECTION, -1, S4_ERROR_ARGUMENT, "direction"},
+        {MODE, 2, S4_ERROR_ARGUMENT, "mode"},
+        {MODE, S4_MODE_DIAG, S4_ERROR_UNSUPPORTED, "diag"},
+        {DTYPE, S4_I64, S4_ERROR_ARGUMENT, "dtype"},
+        {DTYPE, 9, S4_ERROR_ARGUMENT, "dtype"},
+        {ALGORITHM, S4_ALGORITHM_CHUNKED, S4_ERROR_UNSUPPORTED, "chunked"},
+        {ALGORITHM, 3, S4_ERROR_ARGUMENT, "algorithm"},
+        {STEP_MODE, 3, S4_ERROR_ARGUMENT, "step_mode"},
+        {PLACEMENT, 3, S4_ERROR_ARGUMENT, "placement"},
+    };
+    for (int direction = S4_DIRECTION_FORWARD; direction <= S4_DIRECTION_TRAINING; direction++)
+        for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+            about("%s is %lld", cases[i].word, (long long)cases[i].value);
+            s4_problem problem = valid((s4_direction)direction);
+            set_field(&problem, cases[i].which, cases[i].value);
+            s4_plan *plan = (s4_plan *)(void *)&problem;
+            must_refuse(s4_plan_create(&problem, &plan), cases[i].status, cases[i].word);
+            check(plan == NULL, "[%s] the pointer is not NULL", about_text());
+        }
+    static const double rates[] = {-1, NAN, INFINITY};
+    for (int i = 0; i < 3; i++) {
+        about("rate is %g", rates[i]);
+        s4_problem problem = valid(S4_DIRECTION_FORWARD);
+        problem.rate = rates[i];
+        s4_plan *plan;
+        must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_ARGUMENT, "rate");
+    }
+    s4_plan *plan;
+    must_refuse(s4_plan_create(NULL, &plan), S4_ERROR_ARGUMENT, "s4_problem");
+    s4_problem problem = valid(S4_DIRECTION_FORWARD);
+    must_refuse(s4_plan_create(&problem, NULL), S4_ERROR_ARGUMENT, "plan");
+}
+
+/* Sizes that are fine one by one and overflow together. */
+Test(plan, products_that_overflow)
+{
+    static const int64_t sizes[][3] = {/* batch, d_model, length */
+                                       {(int64_t)1 << 31, 1 << 24, 1 << 20},
+                                       {(int64_t)1 << 31, 1 << 24, 1 << 28},
+                                       {(int64_t)1 << 30, 1 << 22, 1 << 14}};
+    for (int i = 0; i < 3; i++)
+        for (int direction = S4_DIRECTION_KERNEL; direction <= S4_DIRECTION_STEP; direction++) {
+            about("case %d, %s", i, s4_direction_name((s4_direction)direction));
+            s4_problem problem = valid((s4_direction)direction);
+            problem.batch = sizes[i][0];
+            problem.d_model = sizes[i][1];
+            problem.length = sizes[i][2];
+            s4_plan *plan;
+            const s4_status status = s4_plan_create(&problem, &plan);
+            if (status == S4_OK) { /* then nothing may have wrapped around */
+                s4_plan_info info;
+                must(s4_plan_describe(plan, &info));
+                check(info.host_peak >= 0 && info.device_peak >= 0 && info.host_reserve >= 0 && info.to_device >= 0 &&
+                          info.to_host >= 0 && info.host_minimum >= 0 && info.device_minimum >= 0,
+                      "[%s] a negative size in the plan", about_text());
+                s4_plan_destroy(plan);
+            } else {
+                check(status == S4_ERROR_ARGUMENT, "[%s] %s", about_text(), s4_last_error());
+            }
+            check(i != 1 || direction == S4_DIRECTION_STEP || direction == S4_DIRECTION_KERNEL ||
+                      status == S4_ERROR_ARGUMENT,
+                  "[%s] 2^83 samples were accepted", about_text());
+        }
+}
+
+/* ---- what a plan is ------------------------------------------------------------------------------------------ */
+
+/* A large problem in no time and with no device: plans are arithmetic. */
+Test(plan, is_arithmetic)
+{
+    setenv("S4_GPU_MODULE", "off", 1);
+    s4_problem problem = valid(S4_DIRECTION_TRAINING);
+    must(s4_placement_parse("split", &problem.placement));
+    problem.batch = 64;
+    problem.d_model = 1024;
+    problem.d_state = 256;
+    problem.length = (int64_t)1 << 20;
+    double best = 1e9;
+    for (int repeat = 0; repeat < 3; repeat++) {
+        struct timespec begin, end;
+        s4_plan *plan;
+        clock_gettime(CLOCK_MONOTONIC, &begin);
+        must(s4_plan_create(&problem, &plan));
+        clock_gettime(CLOCK_MONOTONIC, &end);
+        best = fmin(best, (double)(end.tv_sec - begin.tv_sec) + 1e-9 * (double)(end.tv_nsec - begin.tv_nsec));
+        s4_plan_info info;
+        must(s4_plan_describe(plan, &info));
+        cr_assert(info.device_peak > 0);
+        s4_plan_destroy(plan);
+    }
+    cr_assert(best < 0.1, "s4_plan_create took %g s", best);
+}
+
+/* Lengths 2^k, 3 2^k, 5 2^k, the smallest that holds L + T - 1. */
+Test(plan, fft_length)
+{
+    for (int64_t L = 1; L < 40000; L = L * 7 / 4 + 1)
+        for (int64_t T = 1; T < 40000; T = T * 9 / 5 + 1) {
+            s4_problem problem = valid(S4_DIRECTION_FORWARD);
+            problem.length = T;
+            problem.kernel_length = L;
+            s4_plan *plan;
+            s4_plan_info info;
+            must(s4_plan_create(&problem, &plan));
+            must(s4_plan_describe(plan, &info));
+            int64_t odd = info.fft_length;
+            while (odd > 1 && odd % 2 == 0)
+                odd /= 2;
+            check(info.fft_length % 2 == 0 && (odd == 1 || odd == 3 || odd == 5), "L %d, T %d: FFT length %d", (int)L,
+                  (int)T, (int)info.fft_length);
+            check(info.fft_length >= L + T - 1, "L %d, T %d: FFT length %d is too short", (int)L, (int)T,
+                  (int)info.fft_length);
+            /* Neighbours in the list are at most a factor 4/3 apart, from 2, 4, 6 on. */
+            check(info.fft_length <= 4 || 3 * info.fft_length < 4 * (L + T), "L %d, T %d: FFT length %d",
+                  (int)L, (int)T, (int)info.fft_length);
+            s4_plan_destroy(plan);
+        }
+}
+
+/* Runs `check_plan` over plans of all directions and of budgets from the minimum up. */
+static void over_plans(void (*check_plan)(const s4_plan *plan, const s4_plan_info *info))
+{
+    static const struct {
+        int64_t batch, length, kernel_length, d_model;
+    } sizes[] = {{1, 1, 1, 1}, {4, 100, 0, 6}, {3, 50, 200, 5}, {16, 1000, 1000, 32}};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        for (int direction = S4_DIRECTION_KERNEL; direction <= S4_DIRECTION_STEP; direction++)
+            for (int states = 0; states <= (direction == S4_DIRECTION_FORWARD); states++)
+                for (int budget = 0; budget < 3; budget++) {
+                    about("size %d, %s%s, budget %d", (int)i, s4_direction_name((s4_direction)direction),
+                          states ? " with states" : "", budget);
+                    s4_problem problem = valid((s4_direction)direction);
+                    problem.batch = sizes[i].batch;
+                    problem.length = sizes[i].length;
+                    problem.kernel_length = sizes[i].kernel_length;
+                    problem.d_model = sizes[i].d_model;
+                    problem.states = states;
+                    problem.threads = 2;
+                    s4_plan *plan;
+                    s4_plan_info info;
+                    must(s4_plan_create(&problem, &plan));
+                    must(s4_plan_describe(plan, &info));
+                    if (budget) { /* the minimum, and half way from it */
+                        s4_plan_destroy(plan);
+                        problem.host_budget =
+                            budget == 1 ? info.host_minimum : (info.host_minimum + info.host_peak) / 2;
+                        problem.device_budget =
+                            budget == 1 ? info.device_minimum : (info.device_minimum + info.device_peak) / 2;
+                        must(s4_plan_create(&problem, &plan));
+                        must(s4_plan_describe(plan, &info));
+                        check(info.host_peak <= problem.host_budget && info.device_peak <= problem.device_budget,
+                              "[%s] the plan is over its budget", about_text());
+                    }
+                    check_plan(plan, &info);
+                    s4_plan_destroy(plan);
+                }
+}
+
+static void check_map(const s4_plan *plan, const s4_plan_info *info)
+{
+    int64_t peak[S4_PLACE_COUNT] = {0};
+    check(info->buffers > 0 && info->operations > 0, "[%s] an empty plan", about_text());
+    for (int64_t i = 0; i < info->buffers; i++) {
+        s4_buffer_info a;
+        must(s4_plan_buffer(plan, i, &a));
+        check(a.name && *a.name && a.bytes > 0 && a.offset >= 0 && a.offset % 64 == 0 && a.first >= 0 &&
+                  a.first <= a.last && a.last < info->operations,
+              "[%s] buffer %d (%s) makes no sense", about_text(), (int)i, a.name ? a.name : "no name");
+        check(a.place == S4_PLACE_CPU || a.place == S4_PLACE_GPU, "[%s] %s is nowhere", about_text(), a.name);
+        if (a.offset + a.bytes > peak[a.place])
+            peak[a.place] = a.offset + a.bytes;
+        for (int64_t j = 0; j < i; j++) {
+            s4_buffer_info b;
+            must(s4_plan_buffer(plan, j, &b));
+            const int share = a.place == b.place && a.offset < b.offset + b.bytes && b.offset < a.offset + a.bytes;
+            const int meet = a.first <= b.last && b.first <= a.last;
+            check(!share || !meet, "[%s] %s and %s share memory at the same time", about_text(), a.name, b.name);
+        }
+    }
+    check(peak[S4_PLACE_CPU] == info->host_peak && peak[S4_PLACE_GPU] == info->device_peak,
+          "[%s] the peaks are not the ends of the buffers", about_text());
+    check(info->host_minimum <= info->host_peak && info->device_minimum <= info->device_peak,
+          "[%s] a minimum above the peak", about_text());
+    /* Every operation runs where its stage was put, or moves bytes to or from the GPU. */
+    for (int64_t i = 0; i < info->operations; i++) {
+        s4_operation_info o;
+        must(s4_plan_operation(plan, i, &o));
+        check(o.name && *o.name && o.phase && o.loop, "[%s] operation %d makes no sense", about_text(), (int)i);
+        check(o.place == info->problem.placement.stage[o.stage] || strstr(o.name, "load") || strstr(o.name, "move"),
+              "[%s] %s is not where %s was put", about_text(), o.name, s4_stage_name(o.stage));
+    }
+    s4_buffer_info buffer;
+    s4_operation_info operation;
+    must_refuse(s4_plan_buffer(plan, info->buffers, &buffer), S4_ERROR_ARGUMENT, "index");
+    must_refuse(s4_plan_buffer(plan, -1, &buffer), S4_ERROR_ARGUMENT, "index");
+    must_refuse(s4_plan_operation(plan, info->operations, &operation), S4_ERROR_ARGUMENT, "index");
+}
+
+Test(plan, memory_map)
+{
+    over_plans(check_map);
+}
+
+/* What depends on parameters only is used by every later call: nothing may lie over it from the refresh on. The spectra
+ * of one block of channels are made while those of another are there: nothing may lie over them in the whole loop. */
+static void check_resident(const s4_plan *plan, const s4_plan_info *info)
+{
+    if (!info->resident)
+        return;
+    int found = 0, loop = 0;
+    for (; loop < info->operations; loop++) {
+        s4_operation_info o;
+        must(s4_plan_operation(plan, loop, &o));
+        if (strcmp(o.phase, "refresh") == 0 && strcmp(o.loop, "once") != 0)
+            break;
+    }
+    for (int64_t i = 0; i < info->buffers; i++) {
+        s4_buffer_info b;
+        must(s4_plan_buffer(plan, i, &b));
+        if (!strstr(b.name, "spectrum") || strstr(b.name, "gradient"))
+            continue;
+        found++;
+        check(b.first <= loop, "[%s] %s is there from operation %d, its loop begins at %d", about_text(), b.name, b.first,
+              loop);
+        check(b.last == info->operations - 1, "[%s] %s does not last to the end of the plan", about_text(), b.name);
+    }
+    check(found > 0, "[%s] a resident plan without spectra", about_text());
+}
+
+Test(plan, spectra_outlive_the_refresh)
+{
+    over_plans(check_resident);
+}
+
+/* ---- the report ---------------------------------------------------------------------------------------------- */
+
+static int64_t number(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    check(cJSON_IsNumber(item), "[%s] no number %s in the report", about_text(), key);
+    return (int64_t)item->valuedouble;
+}
+
+static const char *word(const cJSON *object, const char *key)
+{
+    const cJSON *item = cJSON_GetObjectItemCaseSensitive(object, key);
+    check(cJSON_IsString(item), "[%s] no text %s in the report", about_text(), key);
+    return item->valuestring;
+}
+
+static char *report(const s4_plan *plan, s4_report_format format)
+{
+    size_t needed = 0, again = 0;
+    must(s4_plan_report(plan, format, NULL, 0, &needed));
+    char *text = malloc(needed);
+    check(text != NULL, "no memory");
+    must(s4_plan_report(plan, format, text, needed, &again));
+    check(again == needed && strlen(text) + 1 == needed, "[%s] the size of the report is wrong", about_text());
+    return text;
+}
+
+static void check_json(const s4_plan *plan, const s4_plan_info *info)
+{
+    char *text = report(plan, S4_REPORT_JSON);
+    cJSON *json = cJSON_Parse(text);
+    check(json != NULL, "[%s] the report is no JSON: %s", about_text(), text);
+    free(text);
+    check(strlen(word(json, "schema")) > 0, "no schema");
+    check(strcmp(word(json, "direction"), s4_direction_name(info->problem.direction)) == 0, "direction");
+    check(strcmp(word(json, "dtype"), s4_dtype_name(info->problem.dtype)) == 0, "dtype");
+    check(strcmp(word(json, "algorithm"), "fft") == 0, "algorithm");
+    check(number(json, "threads") == 2, "threads");
+    check(number(json, "fft_length") == info->fft_length, "fft_length");
+    const cJSON *blocks = cJSON_GetObjectItemCaseSensitive(json, "blocks");
+    check(number(blocks, "channels") == info->block_channels && number(blocks, "batch") == info->block_batch,
+          "[%s] blocks", about_text());
+    const cJSON *placement = cJSON_GetObjectItemCaseSensitive(json, "placement");
+    for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
+        check(strcmp(word(placement, s4_stage_name((s4_stage)stage)),
+                     s4_place_name(info->problem.placement.stage[stage])) == 0,
+              "[%s] placement", about_text());
+    const cJSON *buffers = cJSON_GetObjectItemCaseSensitive(json, "buffers"),
+                *operations = cJSON_GetObjectItemCaseSensitive(json, "operations");
+    check(cJSON_GetArraySize(buffers) == info->buffers, "[%s] buffers", about_text());
+    check(cJSON_GetArraySize(operations) == info->operations, "[%s] operations", about_text());
+    for (int64_t i = 0; i < info->buffers; i++) {
+        s4_buffer_info b;
+        must(s4_plan_buffer(plan, i, &b));
+        const cJSON *row = cJSON_GetArrayItem(buffers, (int)i);
+        check(strcmp(word(row, "name"), b.name) == 0 && strcmp(word(row, "place"), s4_place_name(b.place)) == 0 &&
+                  number(row, "bytes") == b.bytes && number(row, "first") == b.first && number(row, "last") == b.last,
+              "[%s] buffer %d", about_text(), (int)i);
+    }
+    for (int64_t i = 0; i < info->operations; i++) {
+        s4_operation_info o;
+        must(s4_plan_operation(plan, i, &o));
+        const cJSON *row = cJSON_GetArrayItem(operations, (int)i);
+        check(strcmp(word(row, "name"), o.name) == 0 && strcmp(word(row, "place"), s4_place_name(o.place)) == 0,
+              "[%s] operation %d", about_text(), (int)i);
+    }
+    const cJSON *transfers = cJSON_GetObjectItemCaseSensitive(json, "transfers");
+    check(number(transfers, "to_device") == info->to_device && number(transfers, "to_host") == info->to_host,
+          "[%s] transfers", about_text());
+    check(number(json, "host_peak") == info->host_peak && number(json, "device_peak") == info->device_peak, "peaks");
+    check(number(json, "host_minimum") == info->host_minimum &&
+              number(json, "device_minimum") == info->device_minimum,
+          "minima");
+    check(number(json, "host_reserve") == info->host_reserve &&
+              number(json, "device_reserve") == info->device_reserve && info->host_reserve > 0,
+          "reserves");
+    cJSON_Delete(json);
+}
+
+Test(plan, report_json)
+{
+    over_plans(check_json);
+}
+
+static void check_text(const s4_plan *plan, const s4_plan_info *info)
+{
+    char *text = report(plan, S4_REPORT_TEXT), peak[32];
+    snprintf(peak, sizeof peak, "%lld", (long long)info->host_peak);
+    check(strstr(text, peak) != NULL, "[%s] the table does not tell the peak", about_text());
+    for (int64_t i = 0; i < info->buffers; i++) {
+        s4_buffer_info b;
+        must(s4_plan_buffer(plan, i, &b));
+        check(strstr(text, b.name) != NULL, "[%s] the table does not list %s", about_text(), b.name);
+    }
+    /* A short buffer holds the beginning and a final 0. */
+    char part[10];
+    size_t needed = 0;
+    memset(part, 1, sizeof part);
+    must(s4_plan_report(plan, S4_REPORT_TEXT, part, sizeof part, &needed));
+    check(needed == strlen(text) + 1 && part[9] == 0 && strncmp(part, text, 9) == 0, "[%s] a cut report", about_text());
+    free(text);
+}
+
+Test(plan, report_text)
+{
+    over_plans(check_text);
+}
+
+/* ---- budgets ------------------------------------------------------------------------------------------------- */
+
+/* The minimum works; a byte less is refused with what is needed, what was given, and no plan. */
+static void check_budget(const s4_problem *problem, const char *which, int64_t minimum, int64_t *budget)
+{
+    char needed[32], given[32];
+    s4_plan *plan;
+    *budget = minimum;
+    must(s4_plan_create(problem, &plan));
+    s4_plan_destroy(plan);
+    *budget = minimum - 1;
+    plan = (s4_plan *)(void *)budget;
+    snprintf(needed, sizeof needed, "%lld", (long long)minimum);
+    snprintf(given, sizeof given, "%lld", (long long)minimum - 1);
+    must_refuse(s4_plan_create(problem, &plan), S4_ERROR_OUT_OF_BUDGET, needed);
+    check(plan == NULL, "[%s] the pointer is not NULL", about_text());
+    check(strstr(s4_last_error(), given) && strstr(s4_last_error(), which), "[%s] %s", about_text(), s4_last_error());
+    *budget = 1;
+    must_refuse(s4_plan_create(problem, &plan), S4_ERROR_OUT_OF_BUDGET, needed);
+    *budget = 0;
+}
+
+Test(plan, minimum_and_a_byte_less)
+{
+    for (int direction = S4_DIRECTION_KERNEL; direction <= S4_DIRECTION_STEP; direction++)
+        for (int split = 0; split < 2; split++) {
+            about("%s, %s", s4_direction_name((s4_direction)direction), split ? "split" : "cpu");
+            s4_problem problem = valid((s4_direction)direction);
+            must(s4_placement_parse(split ? "split" : "cpu", &problem.placement));
+            problem.threads = 2;
+            s4_plan *plan;
+            s4_plan_info info;
+            must(s4_plan_create(&problem, &plan));
+            must(s4_plan_describe(plan, &info));
+            s4_plan_destroy(plan);
+            check_budget(&problem, "host_budget", info.host_minimum, &problem.host_budget);
+            if (split && direction != S4_DIRECTION_STEP) {
+                check(info.device_minimum > 0, "[%s] nothing on the device", about_text());
+                check_budget(&problem, "device_budget", info.device_minimum, &problem.device_budget);
+            }
+        }
+}
+
+/* ---- the same bits ------------------------------------------------------------------------------------------- */
+
+typedef struct results {
+    double *kernel, *y, *state;
+    gradients g;
+    int64_t kernels, samples, states;
+    int64_t blocks; /* blocks of channels and batch in the smallest of the plans */
+} results;
+
+static session limited_session(s4_context *context, s4_problem problem, int minimum, int threads, results *r)
+{
+    problem.threads = threads;
+    if (minimum) {
+        s4_plan *plan;
+        s4_plan_info info;
+        must(s4_plan_create(&problem, &plan));
+        must(s4_plan_describe(plan, &info));
+        s4_plan_destroy(plan);
+        problem.host_budget = info.host_minimum;
+        problem.device_budget = info.device_minimum;
+    }
+    session s = session_open(context, &problem);
+    const int64_t blocks = (problem.d_model + s.info.block_channels - 1) / s.info.block_channels *
+                           ((problem.batch + s.info.block_batch - 1) / s.info.block_batch);
+    if (blocks > r->blocks)
+        r->blocks = blocks;
+    return s;
+}
+
+/* Everything that a layer can do, under one budget and number of threads. */
+static results run_all(s4_context *context, s4_layer *layer, s4_dtype dtype, int64_t batch, int64_t T, int64_t L,
+                       int minimum, int threads, const double *u, const double *dy, const double *state)
+{
+    const s4_layer_options o = layer_options(layer);
+    results r = {.kernels = o.d_model * L, .samples = batch * o.d_model * T, .states = batch * o.d_model * o.d_state};
+    session s = limited_session(context, problem_of(layer, S4_DIRECTION_KERNEL, dtype, 1, L, L), minimum, threads, &r);
+    r.kernel = session_kernel(&s, layer);
+    session_close(&s);
+    s4_problem forward = problem_of(layer, S4_DIRECTION_FORWARD, dtype, batch, T, L);
+    forward.states = 1;
+    s = limited_session(context, forward, minimum, threads, &r);
+    r.state = numbers(r.states);
+    r.y = session_forward(&s, layer, 0, 0, u, state, r.state);
+    session_close(&s);
+    s = limited_session(context, problem_of(layer, S4_DIRECTION_TRAINING, dtype, batch, T, L), minimum, threads, &r);
+    r.g = session_backward(&s, layer, 0, 0, u, dy);
+    session_close(&s);
+    return r;
+}
+
+Test(plan, same_bits)
+{
+    static const struct {
+        int64_t batch, d_model, d_state, rank, T, L;
+    } shapes[] = {{5, 3, 8, 1, 50, 50}, {2, 7, 4, 2, 33, 70}, {1, 1, 6, 1, 20, 9}, {3, 12, 16, 1, 128, 128}};
+    static const int threads[] = {1, 2, 5};
+    s4_context *context = context_open();
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int d = 0; d < 2; d++) {
+            const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
+            const layer_shape shape = {.d_model = shapes[i].d_model, .d_state = shapes[i].d_state,
+                                       .rank = shapes[i].rank, .plain_transforms = 1};
+            s4_layer *layer = layer_random(&shape, i);
+            must(s4_layer_setup(context, layer, shapes[i].L));
+            random_source random = {i};
+            const int64_t samples = shapes[i].batch * shapes[i].d_model * shapes[i].T;
+            const double *u = random_samples(&random, samples), *dy = random_samples(&random, samples),
+                         *state = random_samples(&random, shapes[i].batch * shapes[i].d_model * shapes[i].d_state);
+            const results free_of_budget = run_all(context, layer, dtype, shapes[i].batch, shapes[i].T, shapes[i].L, 0,
+                                                   1, u, dy, state);
+            for (int minimum = 0; minimum < 2; minimum++)
+                for (int t = 0; t < 3; t++) {
+                    about("shape %d, %s, %s, %d threads", (int)i, s4_dtype_name(dtype),
+                          minimum ? "minimum budget" : "no budget", threads[t]);
+                    const results r = run_all(context, layer, dtype, shapes[i].batch, shapes[i].T, shapes[i].L,
+                                              minimum, threads[t], u, dy, state);
+                    expect_same_bits("K", r.kernels, r.kernel, free_of_budget.kernel);
+                    expect_same_bits("y", r.samples, r.y, free_of_budget.y);
+                    expect_same_bits("state", r.states, r.state, free_of_budget.state);
+                    expect_same_gradients(&r.g, &free_of_budget.g);
+                    /* Guards this test: the minimum must have cut the work up, or nothing was compared. */
+                    check(!minimum || shapes[i].d_model == 1 || r.blocks > 1, "[%s] one block only", about_text());
+                }
+            s4_layer_destroy(layer);
+        }
+    s4_context_destroy(context);
+}
+
+/* A budget below the minimum names the largest batch that fits; that batch does, and one more does not. */
+Test(plan, largest_batch)
+{
+    s4_problem problem = valid(S4_DIRECTION_FORWARD);
+    problem.states = 1;
+    problem.threads = 1;
+    problem.batch = 1;
+    int64_t minimum[2];
+    for (int i = 0; i < 2; i++) {
+        problem.batch = i == 0 ? 1 : 64;
+        s4_plan *plan;
+        s4_plan_info info;
+        must(s4_plan_create(&problem, &plan));
+        must(s4_plan_describe(plan, &info));
+        s4_plan_destroy(plan);
+        minimum[i] = info.host_minimum;
+    }
+    if (minimum[0] == minimum[1])
+        cr_skip_test("the minimum of this placement does not depend on the batch");
+    problem.host_budget = (minimum[0] + minimum[1]) / 2;
+    s4_plan *plan;
+    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "batch");
+    const char *text = strstr(s4_last_error(), "batch");
+    while (*text && (*text < '0' || *text > '9'))
+        text++;
+    const int64_t fits = strtoll(text, NULL, 10);
+    cr_assert(fits >= 1 && fits < 64, "%s", s4_last_error());
+    problem.batch = fits;
+    must(s4_plan_create(&problem, &plan));
+    s4_plan_destroy(plan);
+    problem.batch = fits + 1;
+    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "batch");
+}
