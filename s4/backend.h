@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define S4_BACKEND_VERSION 1
+#define S4_BACKEND_VERSION 2
 
 /* ---- what the plan fixed ------------------------------------------------------------------------------------- */
 
@@ -28,10 +28,17 @@ typedef struct s4_shape {
     s4_step_mode step_mode;
     int64_t batch, length;    /* B, T as planned */
     int64_t kernel_length;    /* L */
-    int64_t fft_length;       /* of the convolution, even, >= L + T - 1; 0 without one */
+    int64_t fft_length;       /* of the convolution, even, >= L + T - 1, bidirectional >= L + T; 0 without one */
     int64_t d_model;          /* H */
     int64_t modes;            /* n = N/2 */
-    int64_t rank, n_ssm;      /* R, S */
+    int64_t rank, n_ssm;      /* R (0: diagonal), S */
+    s4_mode mode;
+    s4_discretisation discretisation;
+    int64_t channels;         /* M, outputs per input channel */
+    int64_t kernels;          /* M, or 2 M if bidirectional: kernel M + c is the backward one of output c */
+    int bidirectional;
+    int64_t dt_modes;         /* step sizes per channel: 1, or n (untied) */
+    int rate_parity;          /* the stored C~ is used as it is */
     int threads;              /* CPU lanes */
     int states;               /* forward with state in and out */
     int resident;             /* spectra of all channels are kept */
@@ -53,21 +60,21 @@ typedef struct s4_shape {
 typedef enum s4_buffer {
     S4_BUFFER_SYSTEM,            /* double, effective parameters of all channels: see s4_system_view */
     S4_BUFFER_SETUP_MATRICES,    /* double (threads, s4_setup_lane(n)): scratch of powers and solves */
-    S4_BUFFER_STEP_SYSTEM,       /* double, per channel: linear (H, 4 + 2R, n, 2), dense (H, N*N + 2N): cpu/step*.c */
+    S4_BUFFER_STEP_SYSTEM,       /* double (H, s4_step_system): cpu/step_system.c */
     S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
     S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place */
-    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, n, s4_kernel_terms(R)): scratch per mode */
+    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch) */
     S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
     S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
-    S4_BUFFER_KERNEL,            /* dt (block_channels, L) */
-    S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, F) */
+    S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
+    S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, M, F): of forward and backward kernel together */
     S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place */
     S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy */
     S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs */
     S4_BUFFER_BLOCK_U,           /* dt (block_batch, block_channels, T), GPU: u, then y in its place */
     S4_BUFFER_BLOCK_DY,          /* dt (block_batch, block_channels, T), GPU: dy, then du in its place */
-    S4_BUFFER_GRADIENT_SPECTRUM, /* double complex (block_channels, F): sum over the batch of conj(U) * DY */
-    S4_BUFFER_KERNEL_GRADIENT,   /* double (block_channels, L): dL/dK */
+    S4_BUFFER_GRADIENT_SPECTRUM, /* double complex (channels of the block, M, F): sum over the batch of conj(U) * DY */
+    S4_BUFFER_KERNEL_GRADIENT,   /* double (kernels, channels of the block, L): dL/dK */
     S4_BUFFER_SYSTEM_GRADIENT,   /* double, all channels: see s4_system_gradient_view */
     S4_BUFFER_COUNT
 } s4_buffer;
@@ -79,10 +86,21 @@ static inline int64_t s4_row_stride(int64_t length)
     return (2 * (length / 2 + 1) + 15) / 16 * 16;
 }
 
-/* Doubles of scratch that the kernel stage has per mode and lane. */
-static inline int64_t s4_kernel_terms(int64_t rank)
+/* A diagonal kernel is the product K[m j + i] = Re sum_n (c_n p_n^(m j)) p_n^i of two small matrices; m, a power of two. */
+static inline int64_t s4_vandermonde_width(int64_t length)
 {
-    return 2 + 6 * (1 + rank) * (1 + rank);
+    int64_t m = 1;
+    while (m * m < length) m *= 2;
+    return m;
+}
+
+/* Doubles of scratch that the kernel stage has per lane. DPLR: per mode, w and the sums of every pair of rows, there and
+ * back. Diagonal: both matrices of the product, one row of it, and per mode. */
+static inline int64_t s4_kernel_scratch(const s4_shape *s)
+{
+    if (s->mode == S4_MODE_DPLR) return s->modes * (4 + 4 * (1 + s->rank) * (1 + s->rank));
+    int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
+    return 2 * s->modes * (m + rows) + 2 * m + 32 * s->modes;
 }
 
 /* Doubles of set-up scratch a thread has: three N x N matrices and ten rows of N. */
@@ -92,17 +110,27 @@ static inline int64_t s4_setup_lane(int64_t modes)
     return ((3 * state + 10) * state + 7) / 8 * 8;
 }
 
-#define S4_STEP_ROWS 2 /* a state and its scratch */
+#define S4_STEP_ROWS 3 /* a state and its scratch */
+
+/* Doubles of the recurrence of one channel. linear: dA in factors (diagonal layers: dA), dB, and C of every output; dense:
+ * dA as a matrix; diagonal, of a DPLR layer: eigenvalues and eigenvectors of dA, and their inverse. */
+static inline int64_t s4_step_system(const s4_shape *s)
+{
+    int64_t state = 2 * s->modes;
+    if (s->mode == S4_MODE_DIAG || s->step_mode == S4_STEP_LINEAR) return (3 + 2 * s->rank + s->channels) * state;
+    if (s->step_mode == S4_STEP_DENSE) return (state + 1 + s->channels) * state;
+    return (2 * state + 2 + s->channels) * state;
+}
 
 /* Effective parameters: what travels between places (O(H N) numbers). Complex interleaved, and first, so that every
  * pair is aligned to its size. */
 typedef struct s4_system {
-    double *dt;     /* (H): rate * t(inv_dt) */
     double *lambda; /* (S,n,2) */
     double *b;      /* (S,n,2) */
     double *p;      /* (R,S,n,2) */
-    double *c;      /* (H,n,2): C~ of kernel_length (kernel, convolution), or plain C (step) */
-    double *d;      /* (H) */
+    double *c;      /* (kernels,H,n,2), bandlimited: C~ of kernel_length (DPLR kernel), else plain C */
+    double *dt;     /* (H,dt_modes): rate * t(inv_dt) */
+    double *d;      /* (M,H) */
 } s4_system;
 
 static inline s4_system s4_system_view(const s4_shape *s, double *base)
@@ -112,23 +140,24 @@ static inline s4_system s4_system_view(const s4_shape *s, double *base)
     v.b = v.lambda + s->n_ssm * s->modes * 2;
     v.p = v.b + s->n_ssm * s->modes * 2;
     v.c = v.p + s->rank * s->n_ssm * s->modes * 2;
-    v.dt = v.c + s->d_model * s->modes * 2;
-    v.d = v.dt + s->d_model;
+    v.dt = v.c + s->kernels * s->d_model * s->modes * 2;
+    v.d = v.dt + s->d_model * s->dt_modes;
     return v;
 }
 static inline int64_t s4_system_count(const s4_shape *s)
 {
-    return s->d_model * 2 + (s->n_ssm * (2 + s->rank) + s->d_model) * s->modes * 2;
+    return (s->n_ssm * (2 + s->rank) + s->kernels * s->d_model) * s->modes * 2 +
+           s->d_model * (s->dt_modes + s->channels);
 }
 
 /* Gradients with respect to the effective parameters, per channel (not yet summed over the copies' channels). */
 typedef struct s4_system_gradient {
-    double *dt;     /* (H) */
     double *lambda; /* (H,n,2) */
     double *b;      /* (H,n,2) */
     double *p;      /* (R,H,n,2) */
-    double *c;      /* (H,n,2) */
-    double *d;      /* (H): made by convolve_backward; all others by kernel_backward */
+    double *c;      /* (kernels,H,n,2) */
+    double *dt;     /* (H,dt_modes) */
+    double *d;      /* (M,H): made by convolve_backward; all others by kernel_backward */
 } s4_system_gradient;
 
 static inline s4_system_gradient s4_system_gradient_view(const s4_shape *s, double *base)
@@ -138,13 +167,13 @@ static inline s4_system_gradient s4_system_gradient_view(const s4_shape *s, doub
     v.b = v.lambda + s->d_model * s->modes * 2;
     v.p = v.b + s->d_model * s->modes * 2;
     v.c = v.p + s->rank * s->d_model * s->modes * 2;
-    v.dt = v.c + s->d_model * s->modes * 2;
-    v.d = v.dt + s->d_model;
+    v.dt = v.c + s->kernels * s->d_model * s->modes * 2;
+    v.d = v.dt + s->d_model * s->dt_modes;
     return v;
 }
 static inline int64_t s4_system_gradient_count(const s4_shape *s)
 {
-    return s->d_model * 2 + s->d_model * (3 + s->rank) * s->modes * 2;
+    return s->d_model * (2 + s->rank + s->kernels) * s->modes * 2 + s->d_model * (s->dt_modes + s->channels);
 }
 
 /* ---- one operation ------------------------------------------------------------------------------------------- */
@@ -155,9 +184,15 @@ typedef struct s4_device s4_device; /* a backend's own */
 typedef struct s4_raw {
     const double *parameter[S4_PARAMETER_COUNT];
     s4_transform dt_transform, real_transform, imag_transform;
+    double bandlimit;       /* 0 = off */
     int64_t c_length;       /* length that parameter[C] belongs to, 0 = plain */
-    const double *plain_c;  /* (H,n,2) plain C kept beside C~, or NULL */
+    const double *plain_c;  /* (kernels,H,n,2) plain C kept beside C~, or NULL; never with a bandlimit */
 } s4_raw;
+
+/* Elements from one batch row, one input channel, one output of the same channel, one sample to the next. */
+typedef struct s4_strides {
+    int64_t batch, channel, output, time;
+} s4_strides;
 
 typedef struct s4_task {
     s4_device *device;
@@ -168,11 +203,13 @@ typedef struct s4_task {
     int64_t row, rows;         /* block: batch rows [row, row + rows) */
     int64_t length;            /* samples in this call, <= shape->length (step: any) */
 
-    /* Tensors of the block in this place: element (b, h, t) of the whole at [(b - row) * batch_stride +
-     * (h - channel) * length + t]. CPU: inside the caller's arrays; GPU: BLOCK_U and BLOCK_DY. dtype of the plan. */
-    int64_t batch_stride;
+    /* Tensors of the block in this place, dtype of the plan. Pointers are to element (row, channel, 0) of u and du, and to
+     * (row, output 0 of channel, 0) of y and dy. CPU: inside the caller's arrays; GPU: BLOCK_U and BLOCK_DY, where time
+     * strides are 1. */
     const void *u, *dy;
-    void *y, *du; /* y may be u, du may be dy; du may be NULL */
+    void *y, *du; /* y may be u, du may be dy (M = 1); du may be NULL */
+    s4_strides u_strides, y_strides, dy_strides, du_strides;
+    const int64_t *lengths; /* of batch row `row` and on: samples that count; NULL: all */
 
     const double *state_in; /* (batch,H,n,2) or NULL; once operations only */
     double *state_out;
@@ -185,7 +222,7 @@ typedef s4_status (*s4_operation)(const s4_task *task);
 
 /* ---- set-up outside plans (layers) ----------------------------------------------------------------------------- */
 
-/* The shape's d_model, modes, rank, n_ssm, threads and rate count. */
+/* All of the shape that describes a layer, threads and rate count. */
 typedef struct s4_setup {
     const s4_shape *shape;
     s4_system system; /* effective parameters; dt at rate 1 */
@@ -246,20 +283,26 @@ typedef struct s4_backend {
 
     /* optional (NULL): set-up and recurrence */
     s4_operation transform;   /* raw -> SYSTEM (dt with rate; c copied as it is); checks that all is finite */
-    s4_operation read_out;    /* raw, SYSTEM -> SYSTEM.c: C~ of kernel_length at this rate, or plain C for step */
+    s4_operation read_out;    /* DPLR: raw, SYSTEM -> SYSTEM.c: C~ of kernel_length at this rate, or plain C for step */
     s4_operation step_system; /* raw, SYSTEM -> STEP_SYSTEM (from plain C, made here if SYSTEM.c is C~) */
     s4_operation step;        /* STEP_SYSTEM, u, state_in -> y, state_out */
     s4_operation states;      /* STEP_SYSTEM, u, state_in -> y += response to state_in; state_out */
     s4_operation chain;       /* raw, SYSTEM, SYSTEM_GRADIENT -> gradients of raw parameters */
 
+    /* optional: reads and writes FFT wisdom. load: called once when the place is opened, unless it is to be ignored. tune:
+     * measures the FFTs of a shape, then writes; path as in s4_context_tune */
+    void (*load_wisdom)(s4_device *device);
+    s4_status (*tune)(s4_device *device, const s4_shape *shape, double seconds, char *path, size_t path_size);
+
     /* optional, for layers: dA, dB (closed, see s4_layer_discrete), powers; conversion of the read-out */
     s4_status (*discrete)(const s4_setup *setup, double *dA, double *dB, int64_t power, double *dA_power);
-    /* c (H,n,2) from length `from` to length `to` (0 = plain), in place; undefined after S4_ERROR_SINGULAR */
+    /* DPLR: c (kernels,H,n,2) from length `from` to length `to` (0 = plain), in place; undefined after S4_ERROR_SINGULAR */
     s4_status (*convert_c)(const s4_setup *setup, int64_t from, int64_t to, double *c);
     /* effective parameters at rate 1 from raw ones; S4_ERROR_NOT_FINITE */
     s4_status (*effective)(const s4_shape *shape, const s4_raw *raw, const s4_system *system);
-    /* Lambda (n,2), P (n,2), B (n,2) of HiPPO-LegS with N = 2n; scratch (2 N N + N) */
-    s4_status (*legs)(int64_t modes, double *scratch, double *lambda, double *p, double *b);
+    /* Lambda (n,2), P (R,n,2), B (n,2) of a DPLR family with N = 2n, without clamps; scratch (2 N N + N). R is 2 for legt,
+     * else 1. S4_INIT_HIPPO is the caller's business. */
+    s4_status (*hippo)(s4_init init, int64_t modes, double *scratch, double *lambda, double *p, double *b);
 } s4_backend;
 
 /* s4/registry.c finds these. The GPU's is exported by the module libs4_gpu.so. */

@@ -28,21 +28,20 @@ static int64_t fft_work(int64_t lanes, int64_t length, int64_t element)
     }
 SIZE(system_bytes, 8 * s4_system_count(s))
 SIZE(setup_bytes, 8 * s->threads * s4_setup_lane(s->modes))
-SIZE(step_system_bytes, 8 * s->d_model * (s->step_mode == S4_STEP_DENSE ? square(2 * s->modes) + 4 * s->modes
-                                                                         : (4 + 2 * s->rank) * s->modes * 2))
+SIZE(step_system_bytes, 8 * s->d_model * s4_step_system(s))
 SIZE(step_rows_bytes, 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
 SIZE(kernel_rows_bytes, 8 * kernel_lanes(s, p) * s4_row_stride(s->kernel_length))
-SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * s->modes * s4_kernel_terms(s->rank))
+SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * s4_kernel_scratch(s))
 SIZE(kernel_adjoint_bytes, p == S4_PLACE_GPU ? 8 * s->tile_channels * square(1 + s->rank) *
                                                    s4_row_stride(s->kernel_length) : 0)
 SIZE(kernel_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_channels, s->kernel_length, 8) : 0)
-SIZE(kernel_bytes, dtype_bytes(s) * s->block_channels * s->kernel_length)
-SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * frequencies(s))
+SIZE(kernel_bytes, dtype_bytes(s) * s->kernels * s->block_channels * s->kernel_length)
+SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * s->channels * frequencies(s))
 SIZE(rows_bytes, dtype_bytes(s) * row_lanes(s, p) * s4_row_stride(s->fft_length))
 SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)) : 0)
-SIZE(block_bytes, p == S4_PLACE_GPU ? dtype_bytes(s) * s->block_batch * s->block_channels * s->length : 0)
-SIZE(gradient_spectrum_bytes, 16 * s->block_channels * frequencies(s))
-SIZE(kernel_gradient_bytes, 8 * s->block_channels * s->kernel_length)
+SIZE(block_bytes, p == S4_PLACE_GPU ? dtype_bytes(s) * s->block_batch * s->block_channels * s->channels * s->length : 0)
+SIZE(gradient_spectrum_bytes, 16 * s->block_channels * s->channels * frequencies(s))
+SIZE(kernel_gradient_bytes, 8 * s->kernels * s->block_channels * s->kernel_length)
 SIZE(system_gradient_bytes, 8 * s4_system_gradient_count(s))
 
 static const struct {

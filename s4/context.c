@@ -94,6 +94,8 @@ s4_status s4_context_open(s4_context *context, s4_place place, const s4_backend 
         } else {
             context->open_status[place] =
                 context->backend[place]->open(context->options.device, &context->device[place]);
+            if (!context->open_status[place] && context->backend[place]->load_wisdom && !context->options.ignore_wisdom)
+                context->backend[place]->load_wisdom(context->device[place]);
             if (context->open_status[place])
                 snprintf(reason, sizeof context->reason[place], "%s", s4_last_error());
         }

@@ -19,6 +19,14 @@ static void locate_buffers(s4_call *call)
     }
 }
 
+/* First element of a block in a tensor of the caller. */
+static const void *element(const s4_plan *plan, const void *tensor, const s4_strides *strides, const s4_block *block)
+{
+    if (!tensor) return NULL;
+    int64_t offset = block->row * strides->batch + block->channel * strides->channel;
+    return (const char *)tensor + offset * (int64_t)s4_dtype_size(plan->shape.dtype);
+}
+
 static s4_task make_task(const s4_call *call, s4_place place, const s4_block *block)
 {
     const s4_plan *plan = call->plan;
@@ -38,19 +46,22 @@ static s4_task make_task(const s4_call *call, s4_place place, const s4_block *bl
         .gradients = call->gradients,
     };
     if (place == S4_PLACE_GPU) {
-        task.batch_stride = block->channels * call->length;
+        const s4_strides staged = {block->channels * call->length, call->length, 0, 1};
+        task.u_strides = task.y_strides = task.dy_strides = task.du_strides = staged;
         task.u = task.y = call->buffer[place][S4_BUFFER_BLOCK_U];
         task.dy = call->buffer[place][S4_BUFFER_BLOCK_DY];
         task.du = call->du ? call->buffer[place][S4_BUFFER_BLOCK_DY] : NULL;
     } else {
-        task.batch_stride = plan->shape.d_model * call->length;
-        size_t offset = (size_t)(block->row * task.batch_stride + block->channel * call->length) *
-                        s4_dtype_size(plan->shape.dtype);
-        task.u = call->u ? (const char *)call->u + offset : NULL;
-        task.dy = call->dy ? (const char *)call->dy + offset : NULL;
-        task.y = call->y ? (char *)call->y + offset : NULL;
-        task.du = call->du ? (char *)call->du + offset : NULL;
+        task.u_strides = call->u_strides;
+        task.y_strides = call->y_strides;
+        task.dy_strides = call->dy_strides;
+        task.du_strides = call->du_strides;
+        task.u = element(plan, call->u, &call->u_strides, block);
+        task.dy = element(plan, call->dy, &call->dy_strides, block);
+        task.y = (void *)(uintptr_t)element(plan, call->y, &call->y_strides, block);
+        task.du = (void *)(uintptr_t)element(plan, call->du, &call->du_strides, block);
     }
+    task.lengths = call->lengths ? call->lengths + block->row : NULL;
     return task;
 }
 

@@ -14,6 +14,8 @@ typedef struct s4_call {
     double *state_out;
     const s4_raw *raw;
     const s4_gradients *gradients;
+    s4_strides u_strides, y_strides, dy_strides, du_strides; /* of the caller's tensors */
+    const int64_t *lengths;
     void *buffer[S4_PLACE_COUNT][S4_BUFFER_COUNT]; /* filled by s4_execute */
 } s4_call;
 

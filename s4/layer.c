@@ -1,6 +1,7 @@
 /* s4_layer: makes, describes and versions a layer. */
 #include "s4/layer_object.h"
 
+#include <math.h>
 #include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,22 +23,22 @@ static s4_status check_options(s4_layer_options *o)
 {
     S4_TRY(check_range("mode", o->mode, S4_MODE_DPLR, S4_MODE_DIAG));
     S4_TRY(check_range("discretisation", o->discretisation, S4_BILINEAR, S4_DSS));
-    if (o->mode != S4_MODE_DPLR)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "mode %s is not in this version; it has dplr", s4_mode_name(o->mode));
-    if (o->discretisation != S4_BILINEAR)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation %d is not in this version; it has bilinear (0)",
-                       (int)o->discretisation);
-    if (o->channels > 1)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "channels is %lld; this version has 1", (long long)o->channels);
-    S4_TRY(check_range("channels", o->channels, 0, 1));
+    if (o->mode == S4_MODE_DPLR && o->discretisation != S4_BILINEAR)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
+                       s4_discretisation_name(o->discretisation));
+    S4_TRY(check_range("channels", o->channels, 0, S4_CHANNELS_MAX));
+    if (!(o->bandlimit >= 0) || !isfinite(o->bandlimit))
+        return s4_fail(S4_ERROR_ARGUMENT, "bandlimit is %g, must be >= 0 (0 = off) and finite", o->bandlimit);
     S4_TRY(check_range("d_model", o->d_model, 1, D_MODEL_MAX));
     S4_TRY(check_range("d_state", o->d_state, 2, D_STATE_MAX));
     if (o->d_state % 2)
         return s4_fail(S4_ERROR_ARGUMENT, "d_state is %lld, must be even: half of it is stored, one of each conjugate "
                                           "pair", (long long)o->d_state);
-    S4_TRY(check_range("rank", o->rank, 0, S4_RANK_MAX));
+    S4_TRY(check_range("rank", o->rank, 0, o->mode == S4_MODE_DPLR ? S4_RANK_MAX : 0));
     S4_TRY(check_range("n_ssm", o->n_ssm, 0, o->d_model));
-    if (!o->rank) o->rank = 1;
+    if (!o->rank && o->mode == S4_MODE_DPLR) o->rank = 1;
+    o->bidirectional = !!o->bidirectional;
+    o->dt_untied = !!o->dt_untied;
     if (!o->n_ssm) o->n_ssm = o->d_model;
     if (!o->channels) o->channels = 1;
     if (o->d_model % o->n_ssm)
@@ -61,17 +62,18 @@ s4_status s4_layer_create(const s4_layer_options *options, s4_layer **layer)
     s4_layer_options o = {.struct_size = sizeof o};
     S4_TRY(s4_options_read("s4_layer_options", options, &o, sizeof o));
     S4_TRY(check_options(&o));
-    int64_t H = o.d_model, n = o.d_state / 2, S = o.n_ssm, R = o.rank;
+    int64_t H = o.d_model, n = o.d_state / 2, S = o.n_ssm, R = o.rank, M = o.channels;
+    int64_t K = o.bidirectional ? 2 * M : M, steps = o.dt_untied ? n : 1;
     const s4_parameter_view views[S4_PARAMETER_COUNT] = {
-        [S4_PARAMETER_INV_DT] = {"kernel.inv_dt", 2, {H, 1}, H, NULL},
+        [S4_PARAMETER_INV_DT] = {"kernel.inv_dt", 2, {H, steps}, H * steps, NULL},
         [S4_PARAMETER_A_REAL] = {"kernel.A_real", 2, {S, n}, S * n, NULL},
         [S4_PARAMETER_A_IMAG] = {"kernel.A_imag", 2, {S, n}, S * n, NULL},
         [S4_PARAMETER_B] = {"kernel.B", 4, {1, S, n, 2}, S * n * 2, NULL},
         [S4_PARAMETER_P] = {"kernel.P", 4, {R, S, n, 2}, R * S * n * 2, NULL},
-        [S4_PARAMETER_C] = {"kernel.C", 4, {1, H, n, 2}, H * n * 2, NULL},
-        [S4_PARAMETER_D] = {"D", 2, {1, H}, H, NULL},
+        [S4_PARAMETER_C] = {"kernel.C", 4, {K, H, n, 2}, K * H * n * 2, NULL},
+        [S4_PARAMETER_D] = {"D", 2, {M, H}, M * H, NULL},
     };
-    int64_t count = H * n * 2;
+    int64_t count = views[S4_PARAMETER_C].count; /* a plain C beside C~ */
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) count += views[p].count;
     s4_layer *made = calloc(1, sizeof *made);
     double *block = calloc((size_t)count, sizeof *block);
@@ -85,7 +87,7 @@ s4_status s4_layer_create(const s4_layer_options *options, s4_layer **layer)
     double *at = block;
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
         made->parameter[p] = views[p];
-        made->parameter[p].data = at;
+        made->parameter[p].data = views[p].count ? at : NULL;
         at += views[p].count;
     }
     made->plain_c = at;
@@ -141,6 +143,8 @@ int64_t s4_layer_length(const s4_layer *layer)
 s4_status s4_layer_set_length(s4_layer *layer, int64_t length)
 {
     if (!layer) return s4_fail(S4_ERROR_ARGUMENT, "layer is NULL");
+    if (length && layer->options.mode == S4_MODE_DIAG)
+        return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be 0: a diagonal layer stores plain C", (long long)length);
     if (length < 0) return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be >= 0", (long long)length);
     layer->c_length = length;
     layer->keeps_plain = 0;
@@ -154,8 +158,9 @@ s4_raw s4_layer_raw(const s4_layer *layer)
         .dt_transform = layer->options.dt_transform,
         .real_transform = layer->options.real_transform,
         .imag_transform = layer->options.imag_transform,
+        .bandlimit = layer->options.bandlimit,
         .c_length = layer->c_length,
-        .plain_c = layer->c_length && layer->keeps_plain ? layer->plain_c : NULL,
+        .plain_c = layer->c_length && layer->keeps_plain && layer->options.bandlimit == 0 ? layer->plain_c : NULL,
     };
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) raw.parameter[p] = layer->parameter[p].data;
     return raw;
@@ -172,6 +177,12 @@ s4_shape s4_layer_shape(const s4_layer *layer, int threads, double rate)
         .modes = layer->options.d_state / 2,
         .rank = layer->options.rank,
         .n_ssm = layer->options.n_ssm,
+        .mode = layer->options.mode,
+        .discretisation = layer->options.discretisation,
+        .channels = layer->options.channels,
+        .kernels = layer->options.bidirectional ? 2 * layer->options.channels : layer->options.channels,
+        .bidirectional = layer->options.bidirectional,
+        .dt_modes = layer->options.dt_untied ? layer->options.d_state / 2 : 1,
         .threads = threads,
         .block_channels = layer->options.d_model,
         .block_batch = 1,

@@ -40,6 +40,7 @@ static s4_status take(s4_context *context, const s4_layer *layer, const s4_shape
     s->setup.system = s4_system_view(shape, base + c_count);
     s->setup.matrices = base + c_count + system;
     s4_raw raw = s4_layer_raw(layer);
+    raw.bandlimit = 0; /* the stored C keeps all its modes */
     s4_status status = s->backend->effective(shape, &raw, &s->setup.system);
     if (status) release(s);
     return status;
@@ -51,6 +52,8 @@ s4_status s4_layer_setup(s4_context *context, s4_layer *layer, int64_t length)
     if (length < 0 || length > (int64_t)1 << 28)
         return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be in 0 .. %lld", (long long)length,
                        (long long)1 << 28);
+    if (layer->options.mode == S4_MODE_DIAG)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "a diagonal layer stores plain C and needs no set-up");
     if (length == layer->c_length) return S4_OK;
     s4_shape shape = s4_layer_shape(layer, context->options.threads, 1);
     scratch s;
@@ -81,6 +84,8 @@ s4_status s4_layer_discrete(s4_context *context, const s4_layer *layer, double r
     if (!(rate > 0) || !isfinite(rate))
         return s4_fail(S4_ERROR_ARGUMENT, "rate is %g, must be positive and finite", rate);
     if (power < 0) return s4_fail(S4_ERROR_ARGUMENT, "power is %lld, must be >= 0", (long long)power);
+    if (layer->options.discretisation == S4_DSS)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "dss layers are kernels only: they have no discrete system");
     s4_shape shape = s4_layer_shape(layer, context->options.threads, rate);
     scratch s;
     S4_TRY(take(context, layer, &shape, &s));

@@ -19,6 +19,8 @@ static const char *const modes[] = {"dplr", "diag"};
 static const char *const directions[] = {"kernel", "forward", "training", "step"};
 static const char *const algorithms[] = {"auto", "fft", "chunked"};
 static const char *const step_modes[] = {"linear", "dense", "diagonal"};
+static const char *const discretisations[] = {"bilinear", "zoh", "dss"};
+static const char *const layouts[] = {"bhl", "blh"};
 static const char *const transforms[] = {"none", "exp", "relu", "sigmoid", "softplus"};
 
 static const char *name(const char *const *table, int count, int value)
@@ -49,6 +51,9 @@ const char *s4_algorithm_name(s4_algorithm algorithm) { return name(algorithms, 
 const char *s4_step_mode_name(s4_step_mode mode) { return name(step_modes, COUNT(step_modes), (int)mode); }
 const char *s4_transform_name(s4_transform transform) { return name(transforms, COUNT(transforms), (int)transform); }
 
+const char *s4_discretisation_name(s4_discretisation d) { return name(discretisations, COUNT(discretisations), (int)d); }
+const char *s4_layout_name(s4_layout layout) { return name(layouts, COUNT(layouts), (int)layout); }
+
 size_t s4_dtype_size(s4_dtype dtype)
 {
     return (int)dtype >= 0 && (int)dtype < COUNT(dtype_sizes) ? dtype_sizes[dtype] : 0;
@@ -69,6 +74,8 @@ PARSER(s4_direction, s4_direction_parse, "direction", directions, COUNT(directio
 PARSER(s4_algorithm, s4_algorithm_parse, "algorithm", algorithms, COUNT(algorithms))
 PARSER(s4_step_mode, s4_step_mode_parse, "step mode", step_modes, COUNT(step_modes))
 PARSER(s4_transform, s4_transform_parse, "transform", transforms, COUNT(transforms))
+PARSER(s4_discretisation, s4_discretisation_parse, "discretisation", discretisations, COUNT(discretisations))
+PARSER(s4_layout, s4_layout_parse, "layout", layouts, COUNT(layouts))
 
 const char *s4_version(void) { return S4_VERSION_TEXT; }
 

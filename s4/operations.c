@@ -27,6 +27,7 @@ static int has_kernel(const s4_shape *s) { return s->kernel_length > 0; }
 #define MOVES (KERNEL_ON_GPU != CONVOLVE_ON_GPU)
 
 WHEN(always, 1)
+WHEN(when_read_out, s->mode == S4_MODE_DPLR && !TRAINS && !s->rate_parity)
 WHEN(when_stepping, STEPS || s->states)
 WHEN(when_step, STEPS)
 WHEN(when_states, s->states)
@@ -54,7 +55,7 @@ WHEN(when_gradients_travel, TRAINS && SETUP_ON_CPU && (KERNEL_ON_GPU || CONVOLVE
 const s4_operation_row s4_operation_rows[] = {
     {"transform", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(transform), BIT(SYSTEM), always},
     {"read_out", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(read_out), BIT(SYSTEM) | BIT(SETUP_MATRICES),
-     always},
+     when_read_out},
     {"step_system", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(step_system),
      BIT(SYSTEM) | BIT(SETUP_MATRICES) | BIT(STEP_SYSTEM), when_stepping},
     {"upload_system", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(SYSTEM), BIT(SYSTEM), when_system_travels},
@@ -119,19 +120,21 @@ void s4_operation_moves(const s4_operation_row *row, const s4_shape *s, const s4
                         int64_t *to_device, int64_t *to_host)
 {
     int64_t dtype = s->dtype == S4_F32 ? 4 : 8;
-    int64_t samples = dtype * s->batch * s->d_model * s->length;
+    int64_t samples = dtype * s->batch * s->d_model * s->length, kernels = s->kernels * s->d_model * s->kernel_length;
     int to_gpu = placement->stage[row->stage] == S4_PLACE_GPU; /* of rows that go either way */
     int64_t bytes = 0, back = 0;
     switch (row->transfer) {
     case S4_TRANSFER_NONE: break;
     case S4_TRANSFER_SYSTEM: bytes = 8 * s4_system_count(s); break;
-    case S4_TRANSFER_U: case S4_TRANSFER_DY: bytes = samples; break;
-    case S4_TRANSFER_Y: case S4_TRANSFER_DU: back = samples; break;
-    case S4_TRANSFER_KERNEL: *(to_gpu ? &bytes : &back) = dtype * s->d_model * s->kernel_length; break;
-    case S4_TRANSFER_KERNEL_GRADIENT: *(to_gpu ? &bytes : &back) = 8 * s->d_model * s->kernel_length; break;
-    case S4_TRANSFER_KERNEL_OUT: back = to_gpu ? dtype * s->d_model * s->kernel_length : 0; break;
+    case S4_TRANSFER_U: bytes = samples; break;
+    case S4_TRANSFER_DY: bytes = samples * s->channels; break;
+    case S4_TRANSFER_Y: back = samples * s->channels; break;
+    case S4_TRANSFER_DU: back = samples; break;
+    case S4_TRANSFER_KERNEL: *(to_gpu ? &bytes : &back) = dtype * kernels; break;
+    case S4_TRANSFER_KERNEL_GRADIENT: *(to_gpu ? &bytes : &back) = 8 * kernels; break;
+    case S4_TRANSFER_KERNEL_OUT: back = to_gpu ? dtype * kernels : 0; break;
     case S4_TRANSFER_GRADIENTS: {
-        int64_t skip = 8 * s->d_model, all = 8 * s4_system_gradient_count(s);
+        int64_t skip = 8 * s->d_model * s->channels, all = 8 * s4_system_gradient_count(s);
         back += placement->stage[S4_STAGE_KERNEL] == S4_PLACE_GPU ? all - skip : 0;
         back += placement->stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU ? skip : 0;
         break;

@@ -133,6 +133,21 @@ s4_status s4_plan_prepare(s4_plan *plan, s4_context *context)
     return S4_OK;
 }
 
+s4_status s4_context_tune(s4_context *context, const s4_problem *problem, double seconds, char *path, size_t path_size)
+{
+    s4_problem given;
+    s4_shape shape;
+    const s4_backend *backend;
+    s4_device *device;
+    if (!context) return s4_fail(S4_ERROR_ARGUMENT, "context is NULL");
+    if (!(seconds >= 0)) return s4_fail(S4_ERROR_ARGUMENT, "seconds is %g, must be >= 0", seconds);
+    S4_TRY(s4_options_read("s4_problem", problem, &given, sizeof given));
+    S4_TRY(s4_problem_check(&given, &shape));
+    S4_TRY(s4_context_open(context, S4_PLACE_CPU, &backend, &device));
+    if (!backend->tune) return s4_fail(S4_ERROR_UNSUPPORTED, "place cpu has no tuning");
+    return backend->tune(device, &shape, seconds ? seconds : 10, path, path_size);
+}
+
 s4_status s4_plan_describe(const s4_plan *plan, s4_plan_info *info)
 {
     if (!plan || !info) return s4_fail(S4_ERROR_ARGUMENT, "%s is NULL", plan ? "info" : "plan");

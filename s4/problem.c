@@ -40,16 +40,19 @@ static s4_status check_choices(const s4_problem *p)
     S4_TRY(check_range("step_mode", p->step_mode, S4_STEP_LINEAR, S4_STEP_DIAGONAL));
     for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
         S4_TRY(check_range("placement", p->placement.stage[stage], S4_PLACE_CPU, S4_PLACE_AUTO));
-    if (p->mode == S4_MODE_DIAG)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "mode diag is not in this version; it has dplr");
+    S4_TRY(check_range("discretisation", p->discretisation, S4_BILINEAR, S4_DSS));
+    S4_TRY(check_range("layout", p->layout, S4_LAYOUT_BHL, S4_LAYOUT_BLH));
+    if (p->mode == S4_MODE_DPLR && p->discretisation != S4_BILINEAR)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
+                       s4_discretisation_name(p->discretisation));
     if (p->algorithm == S4_ALGORITHM_CHUNKED)
         return s4_fail(S4_ERROR_UNSUPPORTED, "algorithm chunked is not in this version; it has fft");
-    if (p->direction == S4_DIRECTION_STEP && p->step_mode == S4_STEP_DIAGONAL)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "step mode diagonal is not safe for dplr layers (the eigenvectors of dA "
-                                             "are ill conditioned); use linear or dense");
-    S4_TRY(check_range("channels", p->channels, 0, INT64_MAX));
-    if (p->channels > 1)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "channels is %lld; this version has 1", (long long)p->channels);
+    int recurs = p->direction == S4_DIRECTION_STEP || (p->direction == S4_DIRECTION_FORWARD && p->states);
+    if (recurs && p->discretisation == S4_DSS)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "dss layers are kernels only: they have no recurrence and no state");
+    if (recurs && p->bidirectional)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "bidirectional layers have no recurrence: their output depends on samples to "
+                                             "come");
     return S4_OK;
 }
 
@@ -64,7 +67,11 @@ static s4_status check_sizes(const s4_problem *p)
     if (p->d_state % 2)
         return s4_fail(S4_ERROR_ARGUMENT, "d_state is %lld, must be even: half of it is stored, one of each conjugate "
                                           "pair", (long long)p->d_state);
-    S4_TRY(check_range("rank", p->rank, 1, S4_RANK_MAX));
+    if (p->mode == S4_MODE_DPLR)
+        S4_TRY(check_range("rank", p->rank, 1, S4_RANK_MAX));
+    else
+        S4_TRY(check_range("rank", p->rank, 0, 0));
+    S4_TRY(check_range("channels", p->channels, 1, S4_CHANNELS_MAX));
     S4_TRY(check_range("n_ssm", p->n_ssm, 1, p->d_model));
     if (p->d_model % p->n_ssm)
         return s4_fail(S4_ERROR_ARGUMENT, "n_ssm is %lld, must divide d_model %lld", (long long)p->n_ssm,
@@ -74,11 +81,11 @@ static s4_status check_sizes(const s4_problem *p)
     S4_TRY(check_range("device_budget", p->device_budget, 0, INT64_MAX));
     if (!(p->rate > 0) || !isfinite(p->rate))
         return s4_fail(S4_ERROR_ARGUMENT, "rate is %g, must be positive and finite", p->rate);
-    if (p->direction == S4_DIRECTION_TRAINING && p->rate != 1)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "rate is %g; training needs 1: the stored C~ belongs to its step size",
-                       p->rate);
+    if (p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && p->rate != 1)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "rate is %g; training a dplr layer needs 1: the stored C~ belongs to its step "
+                       "size", p->rate);
     int64_t elements;
-    if (__builtin_mul_overflow(p->batch, p->d_model, &elements) ||
+    if (__builtin_mul_overflow(p->batch, p->d_model * p->channels, &elements) ||
         __builtin_mul_overflow(elements, p->length > p->kernel_length ? p->length : p->kernel_length, &elements) ||
         elements > BYTES_MAX / 64)
         return s4_fail(S4_ERROR_ARGUMENT, "batch %lld x d_model %lld x length %lld is too large to address",
@@ -93,7 +100,9 @@ static void fill_defaults(s4_problem *p)
     if (!p->length && p->direction == S4_DIRECTION_STEP) p->length = 1;
     if (!p->kernel_length) p->kernel_length = p->length;
     if (p->direction == S4_DIRECTION_STEP) p->kernel_length = 0;
-    if (!p->rank) p->rank = 1;
+    p->bidirectional = !!p->bidirectional;
+    p->dt_untied = !!p->dt_untied;
+    if (!p->rank && p->mode == S4_MODE_DPLR) p->rank = 1;
     if (!p->n_ssm) p->n_ssm = p->d_model;
     if (!p->channels) p->channels = 1;
     if (p->rate == 0) p->rate = 1;
@@ -117,11 +126,18 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .batch = p->batch,
         .length = p->length,
         .kernel_length = p->kernel_length,
-        .fft_length = convolves ? s4_fft_length(p->kernel_length + p->length - 1) : 0,
+        .fft_length = convolves ? s4_fft_length(p->kernel_length + p->length - !p->bidirectional) : 0,
         .d_model = p->d_model,
         .modes = p->d_state / 2,
         .rank = p->rank,
         .n_ssm = p->n_ssm,
+        .mode = p->mode,
+        .discretisation = p->discretisation,
+        .channels = p->channels,
+        .kernels = p->bidirectional ? 2 * p->channels : p->channels,
+        .bidirectional = p->bidirectional,
+        .dt_modes = p->dt_untied ? p->d_state / 2 : 1,
+        .rate_parity = p->rate_parity && p->mode == S4_MODE_DPLR,
         .threads = p->threads,
         .states = p->direction == S4_DIRECTION_FORWARD && p->states,
         .rate = p->rate,

@@ -89,12 +89,15 @@ static cJSON *make_json(const s4_plan *plan, const s4_plan_info *info)
     cJSON_AddStringToObject(root, "direction", s4_direction_name(p->direction));
     cJSON_AddStringToObject(root, "mode", s4_mode_name(p->mode));
     cJSON_AddStringToObject(root, "dtype", s4_dtype_name(p->dtype));
+    cJSON_AddStringToObject(root, "discretisation", s4_discretisation_name(p->discretisation));
+    cJSON_AddStringToObject(root, "layout", s4_layout_name(p->layout));
     const struct {
         const char *key;
         int64_t value;
     } sizes[] = {{"batch", p->batch}, {"length", p->length}, {"kernel_length", p->kernel_length},
                  {"d_model", p->d_model}, {"d_state", p->d_state}, {"rank", p->rank}, {"n_ssm", p->n_ssm},
-                 {"channels", p->channels}, {"threads", p->threads}};
+                 {"channels", p->channels}, {"bidirectional", p->bidirectional}, {"dt_untied", p->dt_untied},
+                 {"threads", p->threads}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) number(root, sizes[i].key, sizes[i].value);
     cJSON *placement = cJSON_AddObjectToObject(root, "placement");
     for (int stage = 0; stage < S4_STAGE_COUNT; stage++)

@@ -1,4 +1,6 @@
 /* The public calls that execute a plan: their checks, then the phase. */
+#include <math.h>
+
 #include "s4/errors.h"
 #include "s4/execute.h"
 #include "s4/layer_object.h"
@@ -20,7 +22,9 @@ static s4_status check_layer(const s4_plan *plan, const s4_layer *layer)
         const char *name;
         int64_t layer, plan;
     } sizes[] = {{"d_model", o->d_model, p->d_model}, {"d_state", o->d_state, p->d_state}, {"rank", o->rank, p->rank},
-                 {"n_ssm", o->n_ssm, p->n_ssm}, {"mode", o->mode, p->mode}};
+                 {"n_ssm", o->n_ssm, p->n_ssm}, {"mode", o->mode, p->mode}, {"channels", o->channels, p->channels},
+                 {"bidirectional", o->bidirectional, p->bidirectional}, {"dt_untied", o->dt_untied, p->dt_untied},
+                 {"discretisation", o->discretisation, p->discretisation}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].layer != sizes[i].plan)
             return s4_fail(S4_ERROR_ARGUMENT, "the layer's %s is %lld, the plan's is %lld", sizes[i].name,
@@ -48,6 +52,53 @@ static s4_status check_fresh(const s4_plan *plan, const s4_layer *layer, const s
                                                         : "older parameters");
 }
 
+/* Strides of a tensor with `outputs` x H channels: as given, or dense in the plan's layout. */
+static s4_strides make_strides(const s4_plan *plan, const int64_t *given, int64_t outputs, int64_t length)
+{
+    int64_t H = plan->shape.d_model;
+    if (given[0] || given[1] || given[2]) return (s4_strides){given[0], given[1], H * given[1], given[2]};
+    if (plan->problem.layout == S4_LAYOUT_BLH) return (s4_strides){length * outputs * H, 1, H, outputs * H};
+    return (s4_strides){outputs * H * length, length, H * length, 1};
+}
+
+static s4_status check_lengths(const int64_t *lengths, int64_t batch, int64_t length)
+{
+    for (int64_t b = 0; lengths && b < batch; b++)
+        if (lengths[b] < 0 || lengths[b] > length)
+            return s4_fail(S4_ERROR_ARGUMENT, "lengths[%lld] is %lld, must be in 0 .. %lld", (long long)b,
+                           (long long)lengths[b], (long long)length);
+    return S4_OK;
+}
+
+/* y over u, or du over dy: only element by element. */
+static s4_status check_alias(const s4_plan *plan, const char *pair, const void *a, const s4_strides *a_strides,
+                             const void *b, const s4_strides *b_strides)
+{
+    if (a != b) return S4_OK;
+    if (plan->shape.channels != 1)
+        return s4_fail(S4_ERROR_ARGUMENT, "%s are the same tensor; with channels %lld they must differ", pair,
+                       (long long)plan->shape.channels);
+    if (a_strides->batch != b_strides->batch || a_strides->channel != b_strides->channel ||
+        a_strides->time != b_strides->time)
+        return s4_fail(S4_ERROR_ARGUMENT, "%s are the same tensor, but their strides differ", pair);
+    return S4_OK;
+}
+
+/* Staging for the GPU takes dense rows in this version. */
+static s4_status check_staged(const s4_call *call)
+{
+    const s4_plan *plan = call->plan;
+    if (plan->problem.placement.stage[S4_STAGE_CONVOLVE] != S4_PLACE_GPU) return S4_OK;
+    int64_t H = plan->shape.d_model, T = call->length;
+    const s4_strides *all[] = {&call->u_strides, &call->y_strides, &call->dy_strides, &call->du_strides};
+    for (int i = 0; i < 4; i++)
+        if (all[i]->batch && (all[i]->time != 1 || all[i]->channel != T || all[i]->batch != H * T))
+            return s4_fail(S4_ERROR_UNSUPPORTED, "convolve on the gpu takes dense (batch, channel, time) tensors in this "
+                                                 "version");
+    if (call->lengths) return s4_fail(S4_ERROR_UNSUPPORTED, "convolve on the gpu takes no lengths in this version");
+    return S4_OK;
+}
+
 static s4_status check_direction(const s4_plan *plan, const char *call, int allowed)
 {
     if (allowed) return S4_OK;
@@ -57,6 +108,14 @@ static s4_status check_direction(const s4_plan *plan, const char *call, int allo
 /* A DPLR layer trains by FFT from C~ of exactly the plan's kernel length: that is what is stored, and the leaf. */
 static s4_status check_leaf(const s4_plan *plan, const s4_layer *layer)
 {
+    if (plan->problem.mode == S4_MODE_DIAG) return S4_OK;
+    if (plan->shape.rate_parity) {
+        int64_t length = (int64_t)floor((double)layer->c_length / plan->shape.rate + 0.5);
+        if (layer->c_length && length == plan->shape.kernel_length) return S4_OK;
+        return s4_fail(S4_ERROR_ARGUMENT, "rate_parity: kernel_length is %lld, must be %lld, the stored length %lld divided "
+                       "by the rate %g", (long long)plan->shape.kernel_length, (long long)length,
+                       (long long)layer->c_length, plan->shape.rate);
+    }
     if (plan->problem.direction != S4_DIRECTION_TRAINING || layer->c_length == plan->shape.kernel_length) return S4_OK;
     if (!layer->c_length)
         return s4_fail(S4_ERROR_UNSUPPORTED, "the layer stores plain C; training by fft needs C~ of length %lld: call "
@@ -110,14 +169,20 @@ s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspa
                        given.state_in ? "state_in" : "state_out");
     if ((given.state_in || given.state_out) && given.u == given.y)
         return s4_fail(S4_ERROR_ARGUMENT, "y is u; with states they must differ");
+    S4_TRY(check_lengths(given.lengths, given.batch, given.length));
     s4_call call = {.plan = plan,
                     .workspace = workspace,
                     .batch = given.batch,
                     .length = given.length,
                     .u = given.u,
                     .y = given.y,
+                    .u_strides = make_strides(plan, given.u_strides, 1, given.length),
+                    .y_strides = make_strides(plan, given.y_strides, plan->shape.channels, given.length),
+                    .lengths = given.lengths,
                     .state_in = given.state_in,
                     .state_out = given.state_out};
+    S4_TRY(check_alias(plan, "u and y", call.u, &call.u_strides, call.y, &call.y_strides));
+    S4_TRY(check_staged(&call));
     return s4_execute(&call, S4_PHASE_FORWARD);
 }
 
@@ -131,6 +196,7 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
     S4_TRY(check_size("batch", plan->shape.batch, &given.batch));
     S4_TRY(check_size("length", plan->shape.length, &given.length));
     if (!given.u || !given.dy) return s4_fail(S4_ERROR_ARGUMENT, "%s is NULL", given.u ? "dy" : "u");
+    S4_TRY(check_lengths(given.lengths, given.batch, given.length));
     s4_raw raw = s4_layer_raw(layer);
     s4_call call = {.plan = plan,
                     .workspace = workspace,
@@ -139,8 +205,14 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
                     .u = given.u,
                     .dy = given.dy,
                     .du = given.du,
+                    .u_strides = make_strides(plan, given.u_strides, 1, given.length),
+                    .dy_strides = make_strides(plan, given.dy_strides, plan->shape.channels, given.length),
+                    .du_strides = make_strides(plan, given.du_strides, 1, given.length),
+                    .lengths = given.lengths,
                     .raw = &raw,
                     .gradients = &given.gradients};
+    S4_TRY(check_alias(plan, "dy and du", call.dy, &call.dy_strides, call.du, &call.du_strides));
+    S4_TRY(check_staged(&call));
     return s4_execute(&call, S4_PHASE_BACKWARD);
 }
 
@@ -162,7 +234,10 @@ s4_status s4_plan_step(const s4_plan *plan, const s4_layer *layer, s4_workspace 
                     .length = given.length,
                     .u = given.u,
                     .y = given.y,
+                    .u_strides = make_strides(plan, given.u_strides, 1, given.length),
+                    .y_strides = make_strides(plan, given.y_strides, plan->shape.channels, given.length),
                     .state_in = given.state,
                     .state_out = given.state};
+    S4_TRY(check_alias(plan, "u and y", call.u, &call.u_strides, call.y, &call.y_strides));
     return s4_execute(&call, S4_PHASE_STEP);
 }

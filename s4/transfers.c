@@ -46,10 +46,11 @@ static s4_status kernel_out(const s4_call *call, const s4_block *block)
     const s4_shape *shape = &call->plan->shape;
     s4_place place = call->plan->problem.placement.stage[S4_STAGE_KERNEL];
     size_t row = (size_t)shape->kernel_length * s4_dtype_size(shape->dtype);
-    size_t bytes = row * (size_t)block->channels;
+    size_t width = row * (size_t)block->channels, pitch = row * (size_t)shape->d_model;
     char *to = (char *)call->kernel + row * (size_t)block->channel;
-    if (place == GPU) return to_host(call, to, bytes, call->buffer[GPU][S4_BUFFER_KERNEL], bytes, bytes, 1);
-    memcpy(to, call->buffer[CPU][S4_BUFFER_KERNEL], bytes);
+    const char *from = call->buffer[place][S4_BUFFER_KERNEL];
+    if (place == GPU) return to_host(call, to, pitch, from, width, width, (size_t)shape->kernels);
+    for (size_t c = 0; c < (size_t)shape->kernels; c++) memcpy(to + c * pitch, from + c * width, width);
     return S4_OK;
 }
 
@@ -58,7 +59,7 @@ static s4_status gradients_to_host(const s4_call *call)
 {
     const s4_shape *shape = &call->plan->shape;
     const s4_placement *placement = &call->plan->problem.placement;
-    size_t skip = (size_t)shape->d_model * sizeof(double);
+    size_t skip = (size_t)(shape->d_model * shape->channels) * sizeof(double);
     size_t rest = (size_t)s4_system_gradient_count(shape) * sizeof(double) - skip;
     if (placement->stage[S4_STAGE_KERNEL] == GPU) S4_TRY(move(call, S4_BUFFER_SYSTEM_GRADIENT, CPU, 0, rest));
     if (placement->stage[S4_STAGE_CONVOLVE] == GPU) S4_TRY(move(call, S4_BUFFER_SYSTEM_GRADIENT, CPU, rest, skip));
@@ -69,7 +70,7 @@ s4_status s4_transfer_run(const s4_call *call, s4_transfer transfer, const s4_bl
 {
     const s4_shape *shape = &call->plan->shape;
     const s4_placement *placement = &call->plan->problem.placement;
-    size_t kernel_row = (size_t)shape->kernel_length * (size_t)block->channels;
+    size_t kernel_row = (size_t)(shape->kernel_length * shape->kernels * block->channels);
     switch (transfer) {
     case S4_TRANSFER_NONE: return S4_OK;
     case S4_TRANSFER_SYSTEM:

@@ -28,6 +28,8 @@ typedef struct s4_context_options {
      * the call then returns S4_ERROR_CANCELLED. Called from the thread that made the call. */
     int (*progress)(void *user, const char *operation, int64_t done, int64_t total);
     void *progress_user;
+
+    int ignore_wisdom; /* 1: FFT plans as on a machine that was never tuned */
 } s4_context_options;
 
 /* `options` may be NULL. S4_ERROR_ARGUMENT, S4_ERROR_MEMORY; *context is NULL then. */
@@ -61,6 +63,17 @@ typedef struct s4_ledger {
     int64_t moved_to_device, moved_to_host; /* bytes */
 } s4_ledger;
 S4_API s4_status s4_context_ledger(s4_context *context, s4_ledger *ledger);
+
+/*
+ * FFT plans are FFTW's ESTIMATE: the same in every process, so bits are too. Tuning measures instead, for the FFTs that
+ * a plan of `problem` (see plan.h) needs, for at most `seconds` each (0 = 10), and stores the wisdom in
+ * $XDG_CACHE_HOME/s4 (or ~/.cache/s4), one file per FFTW version and processor; every context made later reads it. A
+ * missing, corrupt or foreign file is as if there were none. `path` receives the file's name (may be NULL).
+ * S4_ERROR_FILE: it could not be written; plans of this process are tuned all the same.
+ */
+struct s4_problem;
+S4_API s4_status s4_context_tune(s4_context *context, const struct s4_problem *problem, double seconds, char *path,
+                                 size_t path_size);
 
 S4_END_DECLS
 #endif

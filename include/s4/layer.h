@@ -4,12 +4,17 @@
  * then says so with s4_layer_changed.
  *
  * Symbols: H d_model, N d_state, n = N/2 stored modes (one of each conjugate pair), S n_ssm (channel h uses copy
- * h % S), R rank.   A = Lambda - P P*,  Lambda = -f(A_real) - i g(A_imag),  dt = t(inv_dt);
- * x' = dA x + dB u, y = 2 Re(C x') + D u with dA, dB by the bilinear rule. (Gu, Goel, Re, "Efficiently Modeling Long
- * Sequences with Structured State Spaces", 2022.)
+ * h % S), R rank, K kernels: `channels`, twice that if bidirectional.
+ *   DPLR      A = Lambda - P P*  (Gu, Goel, Re, "Efficiently Modeling Long Sequences with Structured State Spaces",
+ *             2022), bilinear
+ *   diagonal  A = Lambda         (Gu, Gupta, Goel, Re, "On the Parameterization and Initialization of Diagonal State
+ *             Space Models", 2022; dss: Gupta, Gu, Berant, "Diagonal State Spaces are as Effective as Structured State
+ *             Spaces", 2022), bilinear, zoh or dss
+ * Lambda = -f(A_real) - i g(A_imag),  dt = t(inv_dt);  x' = dA x + dB u,  y_c = 2 Re(C_c x') + D_c u.
+ * Bidirectional: the second half of the kernels, k1, runs backward: y_c[t] += sum over s > t of k1_c[s-t-1] u[s].
  *
- * The leaf. What is trained is what is stored: plain C (length 0), or C~ = C (I - dA^length) with its length.
- * s4_layer_setup changes one into the other.
+ * The leaf. What is trained is what is stored. A DPLR layer stores plain C (length 0), or C~ = C (I - dA^length) with
+ * its length; s4_layer_setup changes one into the other. A diagonal layer stores plain C.
  */
 #ifndef S4_LAYER_H
 #define S4_LAYER_H
@@ -21,18 +26,22 @@ S4_BEGIN_DECLS
 typedef struct s4_layer s4_layer;
 
 #define S4_RANK_MAX 4
+#define S4_CHANNELS_MAX 1024
 
 typedef struct s4_layer_options {
     size_t struct_size;
-    s4_mode mode;      /* S4_MODE_DPLR; S4_MODE_DIAG is S4_ERROR_UNSUPPORTED in this version */
+    s4_mode mode;
     int64_t d_model;   /* H >= 1 */
     int64_t d_state;   /* N >= 2, even */
-    int64_t rank;      /* R in 1 .. S4_RANK_MAX; 0 = 1 */
+    int64_t rank;      /* R in 1 .. S4_RANK_MAX; 0 = 1; diagonal: 0 */
     int64_t n_ssm;     /* S, divides H; 0 = H */
-    int64_t channels;  /* outputs per input channel; 0 = 1; more is S4_ERROR_UNSUPPORTED in this version */
-    s4_discretisation discretisation; /* S4_BILINEAR; others are S4_ERROR_UNSUPPORTED in this version */
+    int64_t channels;  /* outputs per input channel, 1 .. S4_CHANNELS_MAX; 0 = 1 */
+    s4_discretisation discretisation; /* DPLR: bilinear */
     int transforms_given; /* 0: the three below are exp, exp, none */
     s4_transform dt_transform, real_transform, imag_transform;
+    int bidirectional;
+    int dt_untied;     /* 1: a step size per mode, inv_dt (H,n); 0: per channel, (H,1) */
+    double bandlimit;  /* alpha > 0: C is taken as 0 where dt |Im A| / 2 pi >= alpha / 2 (dt at rate 1); 0 = off */
 } s4_layer_options;
 
 /* All parameters are 0. S4_ERROR_ARGUMENT, S4_ERROR_UNSUPPORTED, S4_ERROR_MEMORY; *layer is NULL then. */
@@ -42,13 +51,13 @@ S4_API void s4_layer_destroy(s4_layer *layer);
 S4_API s4_status s4_layer_describe(const s4_layer *layer, s4_layer_options *options);
 
 typedef enum s4_parameter {
-    S4_PARAMETER_INV_DT = 0, /* (H,1)      "layer.kernel.inv_dt" */
+    S4_PARAMETER_INV_DT = 0, /* (H,1)|(H,n) "layer.kernel.inv_dt" */
     S4_PARAMETER_A_REAL = 1, /* (S,n)      "layer.kernel.A_real" */
     S4_PARAMETER_A_IMAG = 2, /* (S,n)      "layer.kernel.A_imag" */
     S4_PARAMETER_B = 3,      /* (1,S,n,2)  "layer.kernel.B" */
-    S4_PARAMETER_P = 4,      /* (R,S,n,2)  "layer.kernel.P" */
-    S4_PARAMETER_C = 5,      /* (1,H,n,2)  "layer.kernel.C": plain C, or C~ of length s4_layer_length */
-    S4_PARAMETER_D = 6       /* (1,H)      "layer.D" */
+    S4_PARAMETER_P = 4,      /* (R,S,n,2)  "layer.kernel.P"; diagonal: count 0, data NULL */
+    S4_PARAMETER_C = 5,      /* (K,H,n,2)  "layer.kernel.C": plain C, or C~ of length s4_layer_length */
+    S4_PARAMETER_D = 6       /* (channels,H) "layer.D" */
 } s4_parameter;
 #define S4_PARAMETER_COUNT 7
 #define S4_PARAMETER_ALL ((1u << S4_PARAMETER_COUNT) - 1u)
@@ -71,16 +80,35 @@ S4_API int64_t s4_layer_length(const s4_layer *layer);
 /* Declares what the caller has written into C. S4_ERROR_ARGUMENT if length < 0. */
 S4_API s4_status s4_layer_set_length(s4_layer *layer, int64_t length);
 
-/* HiPPO-LegS in diagonal plus low-rank form: Lambda and P, B from the eigenvectors (LAPACKE zheevd), dt log-uniform
- * in [dt_min, dt_max], C complex normal of variance 1, D normal. Random numbers: xoshiro256++ seeded through
- * splitmix64, normals by the polar method; the same seed gives the same layer. Plain C afterwards.
- * Only for default transforms (exp, exp, none) and rank 1: others are S4_ERROR_UNSUPPORTED in this version. */
+/*
+ * Initialisation, on the host, in double. Plain C afterwards.
+ * DPLR, from the eigenvectors of the HiPPO matrix (LAPACKE zheevd): legs, legt (rank >= 2), lagt, fourier, hippo (legs and
+ * fourier alternating by copy); columns of P beyond what the matrix needs are 0. Diagonal: lin, inv, inv2, quad, real,
+ * legs (the imaginary part of the DPLR's, with its B).
+ * dt: log-uniform in [dt_min, dt_max] per channel (and mode, if untied), or log-spaced over the channels. C: complex
+ * normal of variance 1. D: normal. Random numbers: xoshiro256++ seeded through splitmix64, normals by the polar method;
+ * the same seed gives the same layer.
+ * Re Lambda of legt, lagt and fourier is 0: exp, sigmoid and softplus need a clamp, at 1e-4, which moves values by some
+ * 1e-6.
+ */
+typedef enum s4_init {
+    S4_INIT_LEGS = 0, S4_INIT_LEGT, S4_INIT_LAGT, S4_INIT_FOURIER, S4_INIT_HIPPO, /* DPLR */
+    S4_INIT_DIAG_LIN, S4_INIT_DIAG_INV, S4_INIT_DIAG_INV2, S4_INIT_DIAG_QUAD, S4_INIT_DIAG_REAL, S4_INIT_DIAG_LEGS
+} s4_init;
+S4_API const char *s4_init_name(s4_init init); /* "legs" ... "diag-legs" */
+S4_API s4_status s4_init_parse(const char *text, s4_init *init);
+
 typedef struct s4_init_options {
     size_t struct_size;
+    s4_init init;
     uint64_t seed;
     double dt_min, dt_max; /* 0 = 1e-3, 1e-1 */
+    int dt_spaced;         /* 1: log-spaced from dt_min to dt_max over the channels, not random */
+    int published_clamps;  /* 1: as the published code: |Im Lambda| >= 1e-4, Re Lambda <= -1e-4, Im B clipped to +-2 */
 } s4_init_options;
-S4_API s4_status s4_layer_init_legs(s4_context *context, s4_layer *layer, const s4_init_options *options);
+/* `options` may be NULL: legs, or diag-lin for a diagonal layer. S4_ERROR_ARGUMENT: a family of the other mode, a rank
+ * below what it needs. On failure the layer has its old bits. */
+S4_API s4_status s4_layer_init(s4_context *context, s4_layer *layer, const s4_init_options *options);
 
 /*
  * Set-up, on the host, in double. Changes the leaf to C~ of `length`, or back to plain C with length 0.
@@ -88,20 +116,28 @@ S4_API s4_status s4_layer_init_legs(s4_context *context, s4_layer *layer, const 
  * A plain C kept from an earlier set-up with the same parameters is used; else doubling where `length` is the old
  * length times a power of two; else through C. Undo is as exact as the condition of I - dA^L allows and refuses a
  * singular one (S4_ERROR_SINGULAR). S4_ERROR_NOT_FINITE names the parameter. On failure the layer has its old bits.
+ * A diagonal layer needs no set-up: S4_ERROR_UNSUPPORTED.
  */
 S4_API s4_status s4_layer_setup(s4_context *context, s4_layer *layer, int64_t length);
 
-/* The discrete system on the closed vector (n modes, then their conjugates), at step rate * dt.
- * dA: (H,2n,2n,2) or NULL; dB: (H,2n,2) or NULL; dA_power: (H,2n,2n,2), dA to `power` >= 0, or NULL. */
+/* The discrete system at step rate * dt. DPLR, on the closed vector (n modes, then their conjugates): dA (H,2n,2n,2),
+ * dB (H,2n,2), dA_power (H,2n,2n,2), dA to `power` >= 0. Diagonal: (H,n,2) each; dss is S4_ERROR_UNSUPPORTED. Any of the
+ * three may be NULL. */
 S4_API s4_status s4_layer_discrete(s4_context *context, const s4_layer *layer, double rate, double *dA, double *dB,
                                    int64_t power, double *dA_power);
 
-/* Files: safetensors with the names of published checkpoints. `prefix` goes before every name; NULL = "layer.".
- * Reading takes f32 or f64 tensors; shapes are cross-checked; transforms come from the file's metadata
- * (dt_transform, real_transform, imag_transform, disc), defaults where they are absent. Derived tensors are ignored.
- * S4_ERROR_FILE, S4_ERROR_FORMAT (naming tensor and reason), S4_ERROR_UNSUPPORTED, S4_ERROR_MEMORY, S4_ERROR_ARGUMENT
- * for NULL; *layer is NULL then. */
-S4_API s4_status s4_layer_load(const char *path, const char *prefix, s4_layer **layer);
+/*
+ * Files: safetensors with the names of published checkpoints. `prefix` goes before every name; NULL = "layer.".
+ * Reading takes f32 or f64 tensors; shapes are cross-checked; the mode follows from P being there; derived tensors are
+ * ignored. Older names are recognised and converted: v3 (log_dt, inv_w_real, w_imag = -A_imag, L) and the flat s4d file
+ * (kernel.C (H,n,2), kernel.log_dt, kernel.log_A_real, kernel.A_imag; A = -exp(log_A_real) + i A_imag).
+ * Transforms, discretisation, bidirectional and bandlimit come from the file's metadata (dt_transform, real_transform,
+ * imag_transform, disc, bidirectional, bandlimit) or from `overrides` (NULL, or "key=value,key=value", which win); what is
+ * in neither has its default (zoh for diagonal layers).
+ * S4_ERROR_FILE, S4_ERROR_FORMAT (naming tensor and reason), S4_ERROR_UNSUPPORTED, S4_ERROR_MEMORY, S4_ERROR_ARGUMENT for
+ * NULL or a bad override; *layer is NULL then.
+ */
+S4_API s4_status s4_layer_load(const char *path, const char *prefix, const char *overrides, s4_layer **layer);
 /* Writes atomically: on failure an old file of that name is untouched. */
 S4_API s4_status s4_layer_save(const s4_layer *layer, const char *path, const char *prefix);
 

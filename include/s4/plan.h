@@ -33,12 +33,17 @@ typedef struct s4_problem {
     int64_t length;        /* T >= 1: samples of u and y; unused for S4_DIRECTION_KERNEL */
     int64_t kernel_length; /* L >= 1; 0 = length */
     int64_t d_model, d_state, rank, n_ssm, channels; /* as in s4_layer_options; 0 = its default */
+    int bidirectional, dt_untied;                    /* as in s4_layer_options */
+    s4_discretisation discretisation;
     s4_dtype dtype;
     s4_placement placement; /* all zero = cpu. AUTO becomes CPU in this version, and the report says so */
     s4_algorithm algorithm; /* AUTO = FFT in this version; CHUNKED is S4_ERROR_UNSUPPORTED */
     s4_step_mode step_mode;
     double rate;            /* multiplies dt; 0 = 1. Training needs 1 */
-    int states;             /* forward: s4_forward_io may give state_in and state_out */
+    int rate_parity;        /* 1: as the published code: the stored C~ is used as it is at rate * dt, which is not its
+                             * kernel (DPLR; kernel_length must be the stored length divided by rate, rounded) */
+    s4_layout layout;       /* of dense u, y and their gradients */
+    int states;             /* forward: s4_forward_io may give state_in and state_out; not with bidirectional or dss */
     int threads;            /* CPU threads; 0 = all processors of this process */
     int64_t host_budget, device_budget; /* bytes; 0 = none */
 } s4_problem;
@@ -99,8 +104,13 @@ S4_API s4_status s4_workspace_create_in(const s4_plan *plan, void *host_block, s
 S4_API void s4_workspace_destroy(s4_workspace *workspace);
 
 /*
- * Execution. All tensors are dense, row-major, on the host, of the plan's dtype unless said otherwise.
- * batch and length may be smaller than planned (0 = as planned), with the same bits a row.
+ * Execution. All tensors are on the host, of the plan's dtype unless said otherwise. With M = channels and
+ * T = length: u, du (batch,H,T) and y, dy (batch,M*H,T), output channel c of input channel h at c*H + h; or time before
+ * channel with S4_LAYOUT_BLH. Dense and row-major, or with strides: elements from one (batch row, channel, sample) to the
+ * next, all three 0 = dense. batch and length may be smaller than planned (0 = as planned), with the same bits a row.
+ *
+ * lengths: (batch) samples that count in each row, 0 .. T, or NULL = all. What lies beyond is taken as absent: y and du
+ * are 0 there, u and dy are not read, state_out is the state after the last sample that counts.
  */
 
 /* Derives what depends on the parameters only. The layer must have the plan's shape (S4_ERROR_ARGUMENT). Training
@@ -108,18 +118,20 @@ S4_API void s4_workspace_destroy(s4_workspace *workspace);
  * convert, in double. S4_ERROR_NOT_FINITE names the parameter and index. On failure the workspace is stale. */
 S4_API s4_status s4_plan_refresh(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace);
 
-/* K: (1,H,kernel_length). */
+/* K: (K,H,kernel_length), K = channels, twice that if bidirectional. */
 S4_API s4_status s4_plan_kernel(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace, void *K);
 
 typedef struct s4_forward_io {
     size_t struct_size;
     int64_t batch, length;
-    const void *u;          /* (batch,H,length) */
-    void *y;                /* (batch,H,length); may be u unless states are used */
+    const void *u;
+    void *y;                /* may be u, with the same strides, if channels is 1 and no states are used */
     const double *state_in; /* (batch,H,n,2) or NULL = 0 */
     double *state_out;      /* (batch,H,n,2) or NULL; may be state_in. State after the last sample */
+    int64_t u_strides[3], y_strides[3]; /* batch, channel, time; 0 0 0 = dense */
+    const int64_t *lengths; /* (batch) or NULL */
 } s4_forward_io;
-/* y[t] = sum_{s<=t} K[t-s] u[s] + D u[t] (+ 2 Re C dA^{t+1} x0).  The kernel is cut at kernel_length; the response
+/* y_c[t] = sum_{s<=t} K_c[t-s] u[s] + D_c u[t] (+ 2 Re C_c dA^{t+1} x0) (+ sum_{s>t} K1_c[s-t-1] u[s]).  The kernel is cut at kernel_length; the response
  * to state_in is not. Needs a refresh with the same layer version (S4_ERROR_STALE). */
 S4_API s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
                                  const s4_forward_io *io);
@@ -134,10 +146,12 @@ typedef struct s4_gradients {
 typedef struct s4_backward_io {
     size_t struct_size;
     int64_t batch, length;
-    const void *u;  /* (batch,H,length) */
-    const void *dy; /* (batch,H,length) */
-    void *du;       /* (batch,H,length), or NULL; may be dy */
+    const void *u;
+    const void *dy;
+    void *du;       /* or NULL; may be dy, with the same strides, if channels is 1 */
     s4_gradients gradients;
+    int64_t u_strides[3], dy_strides[3], du_strides[3]; /* batch, channel, time; 0 0 0 = dense */
+    const int64_t *lengths; /* (batch) or NULL */
 } s4_backward_io;
 /* A pure function of (parameters, u, dy): no preceding forward is needed. On failure du and gradients are undefined. */
 S4_API s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
@@ -146,9 +160,10 @@ S4_API s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4
 typedef struct s4_step_io {
     size_t struct_size;
     int64_t batch, length; /* length: samples in this call, any number >= 1; 0 = as planned */
-    const void *u;         /* (batch,H,length) */
-    void *y;               /* (batch,H,length); may be u */
+    const void *u;
+    void *y;               /* may be u, with the same strides, if channels is 1 */
     double *state;         /* (batch,H,n,2), updated */
+    int64_t u_strides[3], y_strides[3]; /* batch, channel, time; 0 0 0 = dense */
 } s4_step_io;
 S4_API s4_status s4_plan_step(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
                               const s4_step_io *io);

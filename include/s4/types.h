@@ -46,7 +46,11 @@ typedef enum s4_direction {
 } s4_direction;
 typedef enum s4_algorithm { S4_ALGORITHM_AUTO = 0, S4_ALGORITHM_FFT = 1, S4_ALGORITHM_CHUNKED = 2 } s4_algorithm;
 typedef enum s4_step_mode { S4_STEP_LINEAR = 0, S4_STEP_DENSE = 1, S4_STEP_DIAGONAL = 2 } s4_step_mode;
+/* DPLR layers are bilinear; diagonal ones any. S4_DSS is a kernel only: it has no recurrence, and depends on L. */
 typedef enum s4_discretisation { S4_BILINEAR = 0, S4_ZOH = 1, S4_DSS = 2 } s4_discretisation;
+
+/* Order of dense u and y: (batch, channel, time) or (batch, time, channel). */
+typedef enum s4_layout { S4_LAYOUT_BHL = 0, S4_LAYOUT_BLH = 1 } s4_layout;
 
 /* Transforms from raw to effective parameters. RELU is max(0, x) + 1e-4, with slope 0 at x <= 0. */
 typedef enum s4_transform {
@@ -66,6 +70,8 @@ S4_API const char *s4_direction_name(s4_direction direction);
 S4_API const char *s4_algorithm_name(s4_algorithm algorithm);
 S4_API const char *s4_step_mode_name(s4_step_mode mode);
 S4_API const char *s4_transform_name(s4_transform transform);
+S4_API const char *s4_discretisation_name(s4_discretisation discretisation);
+S4_API const char *s4_layout_name(s4_layout layout);
 
 /* The way back; S4_ERROR_ARGUMENT, naming the choices, for any other text. */
 S4_API s4_status s4_dtype_parse(const char *text, s4_dtype *dtype);
@@ -74,6 +80,8 @@ S4_API s4_status s4_direction_parse(const char *text, s4_direction *direction);
 S4_API s4_status s4_algorithm_parse(const char *text, s4_algorithm *algorithm);
 S4_API s4_status s4_step_mode_parse(const char *text, s4_step_mode *mode);
 S4_API s4_status s4_transform_parse(const char *text, s4_transform *transform);
+S4_API s4_status s4_discretisation_parse(const char *text, s4_discretisation *discretisation);
+S4_API s4_status s4_layout_parse(const char *text, s4_layout *layout);
 
 /* Bytes of one element; 0 for a value out of range. */
 S4_API size_t s4_dtype_size(s4_dtype dtype);
