@@ -29,7 +29,7 @@ static gpu_row_tile tile_at(const s4_task *task, int64_t done, int64_t total, in
 /* Tiles of u, y, dy, du. */
 static gpu_row_tile tensor_tile(const s4_task *task, int64_t done)
 {
-    return tile_at(task, done, task->channels * task->rows, task->rows, task->batch_stride, task->length);
+    return tile_at(task, done, task->channels * task->rows, task->rows, task->u_strides.batch, task->length);
 }
 
 /* Tiles of what has one row per channel. */

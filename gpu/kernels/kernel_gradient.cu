@@ -236,7 +236,7 @@ cudaError_t launch_sums(const gpu_kernel_tile &t, const double *adjoint, double 
     const int64_t groups = (t.modes + group<R> - 1) / group<R>;
     const size_t shared = (group<R> * staged<R> + gpu_warps * group<R> * mode_sums<R>)*sizeof(double);
     const cudaLaunchConfig_t config = grid_config(t.count, groups, shared, stream);
-    return cudaLaunchKernelEx(&config, k_mode_sums<R>, t, groups, s4_row_stride(t.length), s4_kernel_terms(t.rank),
+    return cudaLaunchKernelEx(&config, k_mode_sums<R>, t, groups, s4_row_stride(t.length), gpu_mode_terms(t.rank),
                               reinterpret_cast<const double2 *>(adjoint), terms);
 }
 template <int R>
@@ -244,7 +244,7 @@ cudaError_t launch_gradients(const gpu_kernel_tile &t, const double *terms, cons
                              cudaStream_t stream)
 {
     const cudaLaunchConfig_t config = grid_config(t.count, 1, gpu_warps * sizeof(double), stream);
-    return cudaLaunchKernelEx(&config, k_mode_gradients<R>, t, s4_kernel_terms(t.rank), terms, gradient);
+    return cudaLaunchKernelEx(&config, k_mode_gradients<R>, t, gpu_mode_terms(t.rank), terms, gradient);
 }
 
 } // namespace

@@ -18,6 +18,12 @@ extern "C" {
 
 /* ---- kernel stage: lane l is channel `channel + l` ----------------------------------------------------------- */
 
+/* Doubles per mode in KERNEL_TERMS. */
+static inline int64_t gpu_mode_terms(int64_t rank)
+{
+    return 4 + 4 * (1 + rank) * (1 + rank);
+}
+
 typedef struct gpu_kernel_tile {
     s4_system system;
     int64_t channel; /* of the tile's first lane */
@@ -36,7 +42,7 @@ cudaError_t gpu_launch_kernel_store(const gpu_kernel_tile *tile, s4_dtype dtype,
 cudaError_t gpu_launch_gradient_load(const gpu_kernel_tile *tile, const double *gradient, cudaStream_t stream);
 /* adjoint (lanes, (1+R)^2, row stride of L) = gradients of the Cauchy sums, from rows = rfft(gradient) */
 cudaError_t gpu_launch_kernel_adjoint(const gpu_kernel_tile *tile, double *adjoint, cudaStream_t stream);
-/* terms (lanes, modes, s4_kernel_terms) = sums over the frequencies, per mode */
+/* terms (lanes, modes, gpu_mode_terms) = sums over the frequencies, per mode */
 cudaError_t gpu_launch_mode_sums(const gpu_kernel_tile *tile, const double *adjoint, double *terms,
                                  cudaStream_t stream);
 /* gradient of the effective parameters, all but d */
