@@ -1,7 +1,7 @@
 /*
- * What is right, for bench: the same layer, already set up, in double on the CPU. Beyond 2^22 samples the first row and
- * evenly spaced channels stand for the whole: outputs of one channel depend on no other, and neither do the gradients
- * of its own parameters. Those of parameters that channels share are then left out.
+ * What is right, for bench: the same layer, already set up, in double on the CPU. Beyond 2^22 samples of y the first
+ * row and evenly spaced channels stand for the whole: outputs of one channel depend on no other, and neither do the
+ * gradients of its own parameters. Those of parameters that channels share are then left out.
  */
 #include <string.h>
 
@@ -65,7 +65,7 @@ static s4_status gather_layer(struct reference *reference, s4_layer *layer)
         if (!status) status = s4_layer_parameter(reference->layer, (s4_parameter)p, &to);
         if (status) break;
         struct strips source = strips_of(&from, (s4_parameter)p), target = strips_of(&to, (s4_parameter)p);
-        for (int64_t o = 0; o < target.outer; o++)
+        for (int64_t o = 0; to.count && o < target.outer; o++)
             for (int64_t i = 0; i < target.axis; i++)
                 memcpy(to.data + (o * target.axis + i) * target.inner,
                        from.data + (o * source.axis + strip_source(reference, &source, i)) * source.inner,
@@ -76,10 +76,12 @@ static s4_status gather_layer(struct reference *reference, s4_layer *layer)
     return status;
 }
 
-static void gather_rows(const struct reference *reference, s4_dtype dtype, const void *whole, double *part)
+/* `groups` times d_model rows: batch rows, each with the channels of every output. */
+static void gather_rows(const struct reference *reference, s4_dtype dtype, const void *whole, int64_t groups,
+                        double *part)
 {
     int64_t length = reference->problem.length, count = reference->channel_count;
-    for (int64_t b = 0; b < reference->problem.batch; b++)
+    for (int64_t b = 0; b < groups; b++)
         for (int64_t i = 0; i < count; i++)
             for (int64_t t = 0; t < length; t++)
                 part[(b * count + i) * length + t] =
@@ -89,6 +91,7 @@ static void gather_rows(const struct reference *reference, s4_dtype dtype, const
 static void choose_sample(struct reference *reference, const s4_problem *problem)
 {
     int64_t row = output_length(problem) > problem->length ? output_length(problem) : problem->length;
+    row *= kernels_of(problem);
     int64_t most = whole_samples / row, d_model = problem->d_model;
     int whole = problem->batch * d_model <= most;
     reference->d_model = d_model;
@@ -115,9 +118,10 @@ s4_status reference_create(s4_context *context, const s4_problem *problem, s4_la
     if (status) return status;
 
     s4_direction direction = problem->direction;
+    int64_t batch = reference->problem.batch, channels = problem->channels;
     tensors_create(&reference->problem, reference->layer, 0, &reference->tensors);
-    if (tensors->u) gather_rows(reference, tensors->dtype, tensors->u, reference->tensors.u);
-    if (tensors->dy) gather_rows(reference, tensors->dtype, tensors->dy, reference->tensors.dy);
+    if (tensors->u) gather_rows(reference, tensors->dtype, tensors->u, batch, reference->tensors.u);
+    if (tensors->dy) gather_rows(reference, tensors->dtype, tensors->dy, batch * channels, reference->tensors.dy);
     struct execution execution;
     status = execution_open(&execution, context, &reference->problem, reference->layer);
     if (!status)
@@ -141,10 +145,10 @@ void reference_destroy(struct reference *reference)
 int64_t reference_batch(const struct reference *reference) { return reference->problem.batch; }
 
 static double rows_error(const struct reference *reference, s4_dtype dtype, const void *whole, const double *part,
-                         int64_t rows, int64_t length)
+                         int64_t groups, int64_t length)
 {
     struct difference difference = {0, 0};
-    for (int64_t b = 0; b < rows; b++)
+    for (int64_t b = 0; b < groups; b++)
         for (int64_t i = 0; i < reference->channel_count; i++) {
             int64_t at = (b * reference->d_model + reference->channel[i]) * length;
             difference_add(&difference, dtype, (const char *)whole + (size_t)at * s4_dtype_size(dtype), S4_F64,
@@ -161,6 +165,7 @@ static struct difference gradient_difference(const struct reference *reference, 
     if (s4_layer_parameter(layer, which, &from) || s4_layer_parameter(reference->layer, which, &to)) return difference;
     struct strips source = strips_of(&from, which), target = strips_of(&to, which);
     if (source.shared && !is_whole(reference) && reference->n_ssm != reference->d_model) return difference;
+    if (!to.count) return difference;
     for (int64_t o = 0; o < target.outer; o++)
         for (int64_t i = 0; i < target.axis; i++)
             difference_add(&difference, S4_F64,
@@ -174,7 +179,8 @@ double reference_error(const struct reference *reference, s4_layer *layer, const
     const struct tensors *right = &reference->tensors;
     int64_t batch = reference->problem.batch;
     int kernel = reference->problem.direction == S4_DIRECTION_KERNEL;
-    double error = rows_error(reference, tensors->dtype, tensors->y, right->y, kernel ? 1 : batch,
+    double error = rows_error(reference, tensors->dtype, tensors->y, right->y,
+                              kernel ? kernels_of(&reference->problem) : batch * reference->problem.channels,
                               output_length(&reference->problem));
     if (!tensors->du) return error;
 

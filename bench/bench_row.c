@@ -5,8 +5,10 @@
 
 #include "execution.h"
 #include "memory.h"
+#include "new_layer.h"
 #include "output.h"
 #include "problem.h"
+#include "progress.h"
 #include "timing.h"
 
 /* A single step is repeated within a measurement until it has taken about this long. */
@@ -50,8 +52,10 @@ static s4_status measure_setup(struct measurement *m)
     if (!status) status = memory_begin_peak(context, S4_PLACE_GPU, &base);
     if (!status) status = s4_context_ledger(context, &before);
     int64_t began = now_ns();
-    if (!status) status = s4_layer_setup(context, m->layer, m->problem.kernel_length);
-    m->row->setup_ns = now_ns() - began;
+    if (m->problem.mode == S4_MODE_DPLR) { /* a diagonal layer needs none */
+        if (!status) status = s4_layer_setup(context, m->layer, m->problem.kernel_length);
+        m->row->setup_ns = now_ns() - began;
+    }
     if (!status) status = s4_context_ledger(context, &after);
     if (!status) status = memory_peak_since(context, S4_PLACE_GPU, base, &m->row->setup_device_bytes);
     if (!status) m->row->setup_launches = after.launches - before.launches;
@@ -85,8 +89,9 @@ static s4_status median_time(struct measurement *m, s4_status (*work)(struct mea
     int64_t *times = memory_zeroed(repeats, sizeof *times);
     s4_status status = S4_OK;
     for (int64_t i = 0; i < repeats && !status; i++) {
+        if (progress_cancelled()) status = S4_ERROR_CANCELLED;
         int64_t began = now_ns();
-        status = work(m);
+        if (!status) status = work(m);
         times[i] = now_ns() - began;
     }
     *ns = median_ns(times, repeats);
@@ -199,6 +204,7 @@ static s4_status measure_step(struct measurement *m)
         int64_t began = now_ns();
         for (int64_t s = 0; s < steps && !status; s++)
             status = s4_plan_step(execution.plan, bench->layer, execution.workspace, &io);
+        if (!status && progress_cancelled()) status = S4_ERROR_CANCELLED;
         times[i] = (now_ns() - began) / steps;
         if (i == 0) steps = times[0] > 0 ? step_measurement_ns / times[0] : 1000;
         if (steps < 1) steps = 1;

@@ -1,28 +1,60 @@
-/* Checks that need no stored answers: the small seeded HiPPO-LegS layer they are made on, and their list. */
+/* Checks that need no stored answers: the small seeded layers they are made on, one of every kind, and their list. */
 #include "check_property.h"
 #include "difference.h"
 #include "execution.h"
+#include "new_layer.h"
 #include "problem.h"
+#include "progress.h"
 
 /* ---- layers and runs ----------------------------------------------------------------------------------------- */
 
-static s4_status make_layers(struct properties *p)
+static const struct kind {
+    const char *subject;
+    s4_mode mode;
+    s4_discretisation discretisation;
+    s4_init init;
+    int d_state, rank, n_ssm, channels, bidirectional, dt_untied;
+    double bandlimit;
+} kinds[] = {
+    {"legs", S4_MODE_DPLR, S4_BILINEAR, S4_INIT_LEGS, 16, 1, 2, 1, 0, 0, 0},
+    {"legt of rank 2, 2 channels, dt per mode", S4_MODE_DPLR, S4_BILINEAR, S4_INIT_LEGT, 8, 2, 2, 2, 0, 1, 0},
+    {"legs, bidirectional", S4_MODE_DPLR, S4_BILINEAR, S4_INIT_LEGS, 8, 1, 4, 1, 1, 0, 0},
+    {"diagonal, zoh", S4_MODE_DIAG, S4_ZOH, S4_INIT_DIAG_LIN, 16, 0, 2, 1, 0, 0, 0},
+    {"diagonal, bilinear, 2 channels, bidirectional", S4_MODE_DIAG, S4_BILINEAR, S4_INIT_DIAG_INV, 8, 0, 4, 2, 1, 0, 0},
+    {"diagonal, zoh, dt per mode, bandlimited", S4_MODE_DIAG, S4_ZOH, S4_INIT_DIAG_LEGS, 8, 0, 2, 1, 0, 1, 0.25},
+    {"diagonal, dss", S4_MODE_DIAG, S4_DSS, S4_INIT_DIAG_LIN, 8, 0, 2, 1, 0, 0, 0},
+};
+#define KIND_COUNT ((int)(sizeof kinds / sizeof *kinds))
+
+static s4_status make_layers(struct properties *p, const struct kind *kind)
 {
     s4_layer_options options;
     S4_INIT(&options);
+    options.mode = kind->mode;
+    options.discretisation = kind->discretisation;
     options.d_model = D_MODEL;
-    options.d_state = D_STATE;
-    options.n_ssm = N_SSM;
+    options.d_state = kind->d_state;
+    options.rank = kind->rank;
+    options.n_ssm = kind->n_ssm;
+    options.channels = kind->channels;
+    options.bidirectional = kind->bidirectional;
+    options.dt_untied = kind->dt_untied;
+    options.bandlimit = kind->bandlimit;
     s4_init_options init;
     S4_INIT(&init);
+    init.init = kind->init;
     init.seed = 1;
     init.dt_min = 0.01;
     init.dt_max = 0.1;
     RETURN_FAILURE(s4_layer_create(&options, &p->plain));
-    RETURN_FAILURE(s4_layer_init_legs(p->checker->context, p->plain, &init));
+    S4_INIT(&p->sizes);
+    RETURN_FAILURE(s4_layer_describe(p->plain, &p->sizes));
+    RETURN_FAILURE(s4_layer_init(p->checker->context, p->plain, &init));
     RETURN_FAILURE(copy_layer(p->plain, &p->layer));
-    return s4_layer_setup(p->checker->context, p->layer, LENGTH);
+    return kind->mode == S4_MODE_DPLR ? s4_layer_setup(p->checker->context, p->layer, LENGTH) : S4_OK;
 }
+
+int64_t output_samples(const struct properties *p) { return SAMPLES * p->sizes.channels; }
 
 void set_problem(const struct properties *p, s4_direction direction, s4_dtype dtype, s4_problem *problem)
 {
@@ -31,9 +63,15 @@ void set_problem(const struct properties *p, s4_direction direction, s4_dtype dt
     problem->dtype = dtype;
     problem->batch = BATCH;
     problem->length = problem->kernel_length = LENGTH;
-    problem->d_model = D_MODEL;
-    problem->d_state = D_STATE;
-    problem->n_ssm = N_SSM;
+    problem->mode = p->sizes.mode;
+    problem->d_model = p->sizes.d_model;
+    problem->d_state = p->sizes.d_state;
+    problem->rank = p->sizes.rank;
+    problem->n_ssm = p->sizes.n_ssm;
+    problem->channels = p->sizes.channels;
+    problem->bidirectional = p->sizes.bidirectional;
+    problem->dt_untied = p->sizes.dt_untied;
+    problem->discretisation = p->sizes.discretisation;
     problem->placement = p->checker->placement;
 }
 
@@ -58,36 +96,58 @@ double relative_difference(s4_dtype a_dtype, const void *a, s4_dtype b_dtype, co
 
 /* ---- the list ------------------------------------------------------------------------------------------------ */
 
+/* What a layer must have. */
+enum { SET_UP = 1, RECURRENCE = 2, MATRIX = 4, ALL_MODES = 8 };
+
+static unsigned abilities(const s4_layer_options *sizes)
+{
+    unsigned has = 0;
+    if (sizes->mode == S4_MODE_DPLR) has |= SET_UP | MATRIX;
+    if (!sizes->bidirectional && sizes->discretisation != S4_DSS) has |= RECURRENCE;
+    if (!(sizes->bandlimit > 0)) has |= ALL_MODES; /* the limit is that of rate 1 */
+    return has;
+}
+
 static const struct {
     const char *name; /* for a property that could not be checked */
     s4_status (*check)(struct properties *p);
+    unsigned needs;
     int host; /* always on the host: once is enough */
 } properties[] = {
-    {"C~ by doubling = C~ from C", check_doubling, 1},
-    {"undoing the set-up gives C", check_undo, 1},
-    {"convolution = linear step, f64", check_step_linear, 0},
-    {"convolution = dense step, f64", check_step_dense, 0},
-    {"convolution = linear step, f32", check_step_f32, 0},
-    {"two halves joined by the state = the whole", check_chunks, 0},
-    {"kernel at rate 2 = kernel of twice the dt", check_rate, 0},
-    {"gradients = slopes", check_gradients, 0},
-    {"f32 against f64", check_precision, 0},
-    {"same bits within the minimum budgets", check_budgets, 0},
-    {"same bits with one thread", check_threads, 0},
-    {"measured peak = planned peak", check_memory, 0},
+    {"C~ by doubling = C~ from C", check_doubling, SET_UP, 1},
+    {"undoing the set-up gives C", check_undo, SET_UP, 1},
+    {"convolution = linear step, f64", check_step_linear, RECURRENCE, 0},
+    {"convolution = dense step, f64", check_step_dense, RECURRENCE | MATRIX, 0},
+    {"convolution = diagonal step, f64", check_step_diagonal, RECURRENCE | MATRIX, 0},
+    {"convolution = linear step, f32", check_step_f32, RECURRENCE, 0},
+    {"two halves joined by the state = the whole", check_chunks, RECURRENCE, 0},
+    {"kernel at rate 2 = kernel of twice the dt", check_rate, ALL_MODES, 0},
+    {"same bits with time before channel", check_layout, 0, 0},
+    {"a row cut short = the row alone", check_lengths, 0, 0},
+    {"gradients = slopes", check_gradients, 0, 0},
+    {"f32 against f64", check_precision, 0, 0},
+    {"same bits within the minimum budgets", check_budgets, 0, 0},
+    {"same bits with one thread", check_threads, 0, 0},
+    {"measured peak = planned peak", check_memory, 0, 0},
 };
 
-void check_properties(struct checker *checker)
+static void check_kind(struct checker *checker, const struct kind *kind)
 {
     struct properties p = {.checker = checker};
-    checker->subject = "seeded layer";
-    s4_status status = make_layers(&p);
+    checker->subject = kind->subject;
+    s4_status status = make_layers(&p, kind);
     if (status) check_status(checker, "set-up", status);
-    for (size_t i = 0; i < sizeof properties / sizeof *properties && !status; i++) {
+    for (size_t i = 0; i < sizeof properties / sizeof *properties && !status && !progress_cancelled(); i++) {
         if (properties[i].host && !checker->first_place) continue;
+        if (properties[i].needs & ~abilities(&p.sizes)) continue;
         s4_status failure = properties[i].check(&p);
         if (failure) check_status(checker, properties[i].name, failure);
     }
     s4_layer_destroy(p.layer);
     s4_layer_destroy(p.plain);
+}
+
+void check_properties(struct checker *checker)
+{
+    for (int k = 0; k < KIND_COUNT && !progress_cancelled(); k++) check_kind(checker, &kinds[k]);
 }

@@ -1,4 +1,4 @@
-/* Shared by the properties: the seeded layer they are checked on, and runs of it. */
+/* Shared by the properties: a seeded layer they are checked on, and runs of it. */
 #ifndef BENCH_CHECK_PROPERTY_H
 #define BENCH_CHECK_PROPERTY_H
 
@@ -6,16 +6,15 @@
 #include "tensors.h"
 
 #define D_MODEL 4
-#define D_STATE 16
-#define N_SSM 2
 #define LENGTH 48
 #define BATCH 3
-#define SAMPLES ((int64_t)BATCH * D_MODEL * LENGTH)
+#define SAMPLES ((int64_t)BATCH * D_MODEL * LENGTH) /* of u */
 
 struct properties {
     struct checker *checker;
+    s4_layer_options sizes;
     s4_layer *plain; /* stores C */
-    s4_layer *layer; /* stores C~ of LENGTH */
+    s4_layer *layer; /* stores C~ of LENGTH; a diagonal one C */
 };
 
 #define RETURN_FAILURE(call)                                                                                           \
@@ -24,6 +23,7 @@ struct properties {
         if (failure_) return failure_;                                                                                 \
     } while (0)
 
+int64_t output_samples(const struct properties *p); /* of y */
 void set_problem(const struct properties *p, s4_direction direction, s4_dtype dtype, s4_problem *problem);
 /* Output and, for training, gradients. */
 s4_status run_problem(const struct properties *p, const s4_problem *problem, s4_layer *layer,
@@ -36,9 +36,12 @@ s4_status check_doubling(struct properties *p);
 s4_status check_undo(struct properties *p);
 s4_status check_step_linear(struct properties *p);
 s4_status check_step_dense(struct properties *p);
+s4_status check_step_diagonal(struct properties *p);
 s4_status check_step_f32(struct properties *p);
 s4_status check_chunks(struct properties *p);
 s4_status check_rate(struct properties *p);
+s4_status check_layout(struct properties *p);
+s4_status check_lengths(struct properties *p);
 s4_status check_gradients(struct properties *p);
 s4_status check_precision(struct properties *p);
 s4_status check_budgets(struct properties *p);

@@ -22,6 +22,7 @@ static const struct {
     {S4_ERROR_UNAVAILABLE, CODE_PLACE},
     {S4_ERROR_DEVICE, CODE_PLACE},
     {S4_ERROR_OUT_OF_BUDGET, CODE_BUDGET},
+    {S4_ERROR_CANCELLED, CODE_CANCELLED},
 };
 
 int exit_code(s4_status status)
@@ -35,6 +36,7 @@ int fail_status(const char *verb, s4_status status)
 {
     const char *text = s4_last_error();
     if (!*text) text = s4_status_text(status);
+    if (status == S4_ERROR_CANCELLED) text = "cancelled"; /* by the library or by the command */
     progress_clear();
     fprintf(stderr, "s4 %s: %s\n", verb, text);
     return exit_code(status);

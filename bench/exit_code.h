@@ -8,9 +8,10 @@ enum {
     CODE_FINE = 0,
     CODE_FAILED = 1, /* a check failed, or the machine did (memory, a library) */
     CODE_USAGE = 2,
-    CODE_INPUT = 3, /* bad input file, or a file that cannot be written */
-    CODE_PLACE = 4, /* place not available */
-    CODE_BUDGET = 5 /* out of budget */
+    CODE_INPUT = 3,      /* bad input file, or a file that cannot be written */
+    CODE_PLACE = 4,      /* place not available */
+    CODE_BUDGET = 5,     /* out of budget */
+    CODE_CANCELLED = 130 /* Ctrl-C */
 };
 
 int exit_code(s4_status status);

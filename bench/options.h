@@ -1,5 +1,5 @@
 /*
- * What the command line says, parsed and bounded. One table in options.c gives every option: its name, argument,
+ * What the command line says, parsed and bounded. One table in option_table.c gives every option: its name, argument,
  * help, bounds, and the verbs that take it.
  */
 #ifndef BENCH_OPTIONS_H
@@ -29,13 +29,17 @@ enum {
     VERB_GRAD = 1 << 4,
     VERB_PLAN = 1 << 5,
     VERB_BENCH = 1 << 6,
-    VERB_CHECK = 1 << 7
+    VERB_CHECK = 1 << 7,
+    VERB_INIT = 1 << 8,
+    VERB_TUNE = 1 << 9
 };
 
 enum run_mode { RUN_CONV = 0, RUN_STEP = 1 };
 
 #define PLACEMENTS_MAX 16
+#define SETTINGS_MAX 16
 #define ARGUMENTS_MAX 3
+#define NOT_GIVEN (-1)
 
 /* 0 or NULL: not given, unless a default is named. */
 struct options {
@@ -46,22 +50,32 @@ struct options {
     int argument_count;
 
     int64_t threads, length, kernel_length, batch, chunk, repeats, layers, seed;
-    int64_t d_model, d_state, rank, n_ssm, channels;
     int64_t host_budget, device_budget;
-    double rate;
+    double rate, seconds;
+    int rate_parity;
+
+    /* a layer that is made here; the enumerations are NOT_GIVEN by default */
+    int64_t d_model, d_state, rank, n_ssm, channels;
+    int bidirectional, dt_untied, dt_spaced, published_clamps;
+    int layer_mode, discretisation, init;
+    int dt_transform, real_transform, imag_transform;
+    double bandlimit, dt_min, dt_max;
 
     s4_dtype dtype;         /* S4_F32 */
     s4_direction direction; /* S4_DIRECTION_TRAINING */
     s4_algorithm algorithm;
-    s4_mode layer_mode;
     s4_step_mode step_mode;
+    s4_layout layout;
     enum run_mode run_mode;
 
     const char *placement_text[PLACEMENTS_MAX];
     s4_placement placement[PLACEMENTS_MAX];
     int placement_count;
 
-    const char *prefix, *output, *state_in, *state_out, *golden;
+    const char *setting[SETTINGS_MAX]; /* "key=value" or "key=value,key=value" */
+    int setting_count;
+
+    const char *prefix, *output, *state_in, *state_out, *lengths, *golden;
 };
 
 /* Parses what follows the verb. Returns CODE_FINE, or prints the failure and returns CODE_USAGE. With --help the rest

@@ -1,9 +1,12 @@
 /* Contexts, layers and problems made from the command line. */
 #include "problem.h"
 
+#include <math.h>
 #include <string.h>
 
 #include "exit_code.h"
+#include "memory.h"
+#include "new_layer.h"
 #include "progress.h"
 
 int open_context(const struct options *options, s4_context **context)
@@ -17,9 +20,25 @@ int open_context(const struct options *options, s4_context **context)
     return status ? fail_status(options->verb, status) : CODE_FINE;
 }
 
+/* All --set in one text, or NULL. */
+static char *join_settings(const struct options *options)
+{
+    size_t size = 0;
+    for (int i = 0; i < options->setting_count; i++) size += strlen(options->setting[i]) + 1;
+    if (!size) return NULL;
+    char *text = memory_zeroed((int64_t)size, 1);
+    for (int i = 0; i < options->setting_count; i++) {
+        if (i) strcat(text, ",");
+        strcat(text, options->setting[i]);
+    }
+    return text;
+}
+
 int load_layer(const struct options *options, const char *path, s4_layer **layer)
 {
-    s4_status status = s4_layer_load(path, options->prefix, layer);
+    char *overrides = join_settings(options);
+    s4_status status = s4_layer_load(path, options->prefix, overrides, layer);
+    free(overrides);
     return status ? fail_status(options->verb, status) : CODE_FINE;
 }
 
@@ -30,42 +49,48 @@ static void set_execution(const struct options *options, s4_direction direction,
     if (options->placement_count) problem->placement = options->placement[0];
     problem->algorithm = options->algorithm;
     problem->step_mode = options->step_mode;
+    problem->layout = options->layout;
     problem->rate = options->rate;
+    problem->rate_parity = options->rate_parity && direction != S4_DIRECTION_STEP; /* a recurrence has no C~ */
     problem->threads = (int)options->threads;
     problem->host_budget = options->host_budget;
     problem->device_budget = options->device_budget;
 }
 
-static void set_sizes(const s4_layer *layer, s4_problem *problem)
+static void set_sizes(const s4_layer_options *sizes, s4_problem *problem)
 {
-    s4_layer_options sizes;
-    S4_INIT(&sizes);
-    s4_layer_describe(layer, &sizes);
-    problem->mode = sizes.mode;
-    problem->d_model = sizes.d_model;
-    problem->d_state = sizes.d_state;
-    problem->rank = sizes.rank;
-    problem->n_ssm = sizes.n_ssm;
-    problem->channels = sizes.channels;
+    problem->mode = sizes->mode;
+    problem->d_model = sizes->d_model;
+    problem->d_state = sizes->d_state;
+    problem->rank = sizes->rank;
+    problem->n_ssm = sizes->n_ssm;
+    problem->channels = sizes->channels;
+    problem->bidirectional = sizes->bidirectional;
+    problem->dt_untied = sizes->dt_untied;
+    problem->discretisation = sizes->discretisation;
 }
 
 void problem_of_layer(const struct options *options, const s4_layer *layer, s4_direction direction, s4_problem *problem)
 {
+    s4_layer_options sizes;
+    S4_INIT(&sizes);
+    s4_layer_describe(layer, &sizes);
     S4_INIT(problem);
-    set_sizes(layer, problem);
+    set_sizes(&sizes, problem);
     set_execution(options, direction, problem);
     problem->kernel_length = options->kernel_length;
 }
 
 static int check_shape(const struct options *options, const char *path)
 {
-    int shaped = options->d_model || options->d_state || options->rank || options->n_ssm || options->channels ||
-                 options->layer_mode != S4_MODE_DPLR;
-    if (path && shaped)
-        return fail_usage(options->verb,
-                          "%s: a layer file has its own mode and sizes; leave out --mode, --d-model, "
-                          "--d-state, --rank, --n-ssm and --channels",
-                          path);
+    if (path && new_layer_asked(options))
+        return fail_usage(
+            options->verb,
+            "%s: a layer file has its own kind, sizes and parameters; leave out the options that describe "
+            "a layer (--set changes how the file is read)",
+            path);
+    if (!path && options->setting_count)
+        return fail_usage(options->verb, "--set is for a layer file, and none is given");
     if (!path && !options->d_model) return fail_usage(options->verb, "give a layer file, or --d-model H");
     if (!options->length && !(options->direction == S4_DIRECTION_KERNEL && options->kernel_length))
         return fail_usage(options->verb, "--length L is missing");
@@ -75,44 +100,38 @@ static int check_shape(const struct options *options, const char *path)
 int problem_of_options(const struct options *options, const char *path, s4_layer **layer, s4_problem *problem)
 {
     s4_layer *file = NULL;
+    s4_layer_options sizes;
+    S4_INIT(&sizes);
     int code = check_shape(options, path);
     if (!code && path) code = load_layer(options, path, &file);
-    if (code) return code;
+    if (!code && !path) new_layer_sizes(options, &sizes);
+    s4_status status = S4_OK;
+    if (!code && !path && layer) status = s4_layer_create(&sizes, &file);
+    if (!code && !status && file) status = s4_layer_describe(file, &sizes);
+    if (status) code = fail_status(options->verb, status);
+    if (code) {
+        s4_layer_destroy(file);
+        return code;
+    }
 
     S4_INIT(problem);
-    if (file) {
-        set_sizes(file, problem);
-    } else {
-        problem->mode = options->layer_mode;
-        problem->d_model = options->d_model;
-        problem->d_state = options->d_state ? options->d_state : 64;
-        problem->rank = options->rank;
-        problem->n_ssm = options->n_ssm;
-        problem->channels = options->channels;
-    }
+    set_sizes(&sizes, problem);
     set_execution(options, options->direction, problem);
     problem->batch = options->batch;
     problem->length = options->length ? options->length : options->kernel_length;
     problem->kernel_length = options->kernel_length ? options->kernel_length : options->length;
-
-    if (layer && !file) {
-        s4_layer_options sizes;
-        S4_INIT(&sizes);
-        sizes.mode = problem->mode;
-        sizes.d_model = problem->d_model;
-        sizes.d_state = problem->d_state;
-        sizes.rank = problem->rank;
-        sizes.n_ssm = problem->n_ssm;
-        sizes.channels = problem->channels;
-        s4_status status = s4_layer_create(&sizes, &file);
-        if (status) return fail_status(options->verb, status);
-        set_sizes(file, problem);
-    }
     if (layer)
         *layer = file;
     else
         s4_layer_destroy(file);
     return CODE_FINE;
+}
+
+int64_t stored_length(const struct options *options, const s4_layer *layer)
+{
+    const int64_t length = s4_layer_length(layer);
+    if (!options->rate_parity || !(options->rate > 0)) return length;
+    return (int64_t)floor((double)length / options->rate + 0.5);
 }
 
 int placement_uses_gpu(const s4_placement *placement)
@@ -122,20 +141,4 @@ int placement_uses_gpu(const s4_placement *placement)
     return 0;
 }
 
-s4_status copy_layer(s4_layer *from, s4_layer **to)
-{
-    s4_layer_options description;
-    S4_INIT(&description);
-    s4_status status = s4_layer_describe(from, &description);
-    description.transforms_given = 1;
-    if (!status) status = s4_layer_create(&description, to);
-    for (int p = 0; p < S4_PARAMETER_COUNT && !status; p++) {
-        s4_parameter_view source, target;
-        status = s4_layer_parameter(from, (s4_parameter)p, &source);
-        if (!status) status = s4_layer_parameter(*to, (s4_parameter)p, &target);
-        if (!status) memcpy(target.data, source.data, (size_t)source.count * sizeof *target.data);
-    }
-    if (!status) status = s4_layer_changed(*to, S4_PARAMETER_ALL);
-    if (!status) status = s4_layer_set_length(*to, s4_layer_length(from));
-    return status;
-}
+int64_t kernels_of(const s4_problem *problem) { return problem->channels * (problem->bidirectional ? 2 : 1); }

@@ -6,19 +6,19 @@
 
 /* Each returns an exit code, after printing the failure if it is not CODE_FINE. */
 int open_context(const struct options *options, s4_context **context);
-int load_layer(const struct options *options, const char *path, s4_layer **layer);
+int load_layer(const struct options *options, const char *path, s4_layer **layer); /* with what --set says */
 
 /* Sizes of the layer, and what the options say of dtype, placement, algorithm, rate, threads and budgets. */
 void problem_of_layer(const struct options *options, const s4_layer *layer, s4_direction direction,
                       s4_problem *problem);
 
-/* plan and bench: a layer file or --d-model and its companions, with --batch and --length. `path` may be NULL; then
- * *layer is a layer of that shape with all parameters 0, if `layer` is not NULL. */
+/* plan, bench and tune: a layer file or --d-model and its companions, with --batch and --length. `path` may be NULL;
+ * then *layer is a layer of that shape with all parameters 0, if `layer` is not NULL. */
 int problem_of_options(const struct options *options, const char *path, s4_layer **layer, s4_problem *problem);
 
+/* Length of the stored C~, 0 for plain C; with --rate-parity that of its kernel at the other rate. */
+int64_t stored_length(const struct options *options, const s4_layer *layer);
 int placement_uses_gpu(const s4_placement *placement); /* in any stage */
-
-/* A layer with the same parameters and the same leaf, but without a plain C kept beside C~. */
-s4_status copy_layer(s4_layer *from, s4_layer **to);
+int64_t kernels_of(const s4_problem *problem);         /* rows of K: channels, twice that if bidirectional */
 
 #endif

@@ -5,6 +5,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "progress.h"
 
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -20,6 +21,30 @@ static struct {
 
 static const int64_t quiet_ns = 1000000000, pause_ns = 200000000;
 
+/* ---- Ctrl-C -------------------------------------------------------------------------------------------------- */
+
+static volatile sig_atomic_t interrupted;
+
+static void interrupt(int signal_number)
+{
+    (void)signal_number;
+    interrupted = 1;
+}
+
+void progress_begin(void)
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = interrupt;
+    action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+    sigemptyset(&action.sa_mask);
+    sigaction(SIGINT, &action, NULL);
+}
+
+int progress_cancelled(void) { return interrupted != 0; }
+
+/* ---- the line ------------------------------------------------------------------------------------------------ */
+
 static void describe_remaining(char *text, size_t size, double seconds)
 {
     if (seconds < 60)
@@ -32,6 +57,7 @@ static void describe_remaining(char *text, size_t size, double seconds)
 
 int progress_report(void *user, const char *operation, int64_t done, int64_t total)
 {
+    if (interrupted) return 1;
     if (!line.terminal) line.terminal = isatty(STDERR_FILENO) ? 1 : -1;
     if (line.terminal < 0) return 0;
 

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "memory.h"
+#include "problem.h"
 #include "samples.h"
 
 /* ---- tensors ------------------------------------------------------------------------------------------------- */
@@ -16,25 +17,26 @@ int64_t output_length(const s4_problem *problem)
 void tensors_create(const s4_problem *problem, s4_layer *layer, uint64_t seed, struct tensors *tensors)
 {
     int64_t count = problem->batch * problem->d_model * problem->length;
+    int64_t outputs = count * problem->channels;
     size_t size = s4_dtype_size(problem->dtype);
     memset(tensors, 0, sizeof *tensors);
     tensors->dtype = problem->dtype;
     if (problem->direction == S4_DIRECTION_KERNEL) {
-        tensors->y = memory_zeroed(problem->d_model * problem->kernel_length, size);
+        tensors->y = memory_zeroed(kernels_of(problem) * problem->d_model * problem->kernel_length, size);
         return;
     }
-    tensors->y = memory_zeroed(count, size);
+    tensors->y = memory_zeroed(outputs, size);
     tensors->u = memory_zeroed(count, size);
     samples_fill(problem->dtype, tensors->u, count, seed);
     if (problem->direction == S4_DIRECTION_STEP)
         tensors->state = memory_zeroed(problem->batch * problem->d_model * problem->d_state, sizeof(double));
     if (problem->direction != S4_DIRECTION_TRAINING) return;
-    tensors->dy = memory_zeroed(count, size);
-    samples_fill(problem->dtype, tensors->dy, count, seed + 1);
+    tensors->dy = memory_zeroed(outputs, size);
+    samples_fill(problem->dtype, tensors->dy, outputs, seed + 1);
     tensors->du = memory_zeroed(count, size);
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
         s4_parameter_view view;
-        if (!s4_layer_parameter(layer, (s4_parameter)p, &view))
+        if (!s4_layer_parameter(layer, (s4_parameter)p, &view) && view.count)
             tensors->gradient[p] = memory_zeroed(view.count, sizeof(double));
     }
 }

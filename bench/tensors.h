@@ -7,14 +7,15 @@
 /* Tensors of the caller for one execution; NULL where the direction has none. */
 struct tensors {
     s4_dtype dtype;
-    void *u, *dy;  /* (B,H,T) */
-    void *y;       /* (B,H,T), or K (1,H,L) for direction kernel */
-    void *du;      /* (B,H,T) */
-    double *state; /* (B,H,n,2) */
-    double *gradient[S4_PARAMETER_COUNT];
+    void *u, *du;                         /* (B,H,T) */
+    void *dy;                             /* (B,M*H,T) */
+    void *y;                              /* (B,M*H,T), or K (K,H,L) for direction kernel */
+    double *state;                        /* (B,H,n,2) */
+    double *gradient[S4_PARAMETER_COUNT]; /* NULL for a parameter that the layer has not */
 };
 
-/* Sizes of the tensors of `problem` (batch B), allocated and, for u and dy, filled from the seed. */
+/* Sizes of the tensors of `problem` (batch B, channels filled in), allocated and, for u and dy, filled from the seed.
+ */
 void tensors_create(const s4_problem *problem, s4_layer *layer, uint64_t seed, struct tensors *tensors);
 void tensors_destroy(struct tensors *tensors);
 /* Elements of one channel of one row of y: T, or L for direction kernel. */

@@ -2,8 +2,10 @@
 #include <string.h>
 
 #include "bench_row.h"
+#include "describe.h"
 #include "exit_code.h"
 #include "memory.h"
+#include "new_layer.h"
 #include "output.h"
 #include "problem.h"
 #include "progress.h"
@@ -106,10 +108,14 @@ static void print_ratios(const struct row *rows, int count)
 static void print_table(const struct bench *bench, const char *path, const struct row *rows, int count)
 {
     const s4_problem *problem = &bench->problem;
-    printf("%s: B = %lld, H = %lld, N = %lld, L = %lld, kernel %lld, %s, %s, %lld repeats, threads %d\n\n",
-           path ? path : "seeded HiPPO-LegS layer", (long long)problem->batch, (long long)problem->d_model,
-           (long long)problem->d_state, (long long)problem->length, (long long)problem->kernel_length,
-           s4_dtype_name(problem->dtype), s4_direction_name(problem->direction), (long long)bench->options->repeats,
+    char layer[LAYER_TEXT_SIZE];
+    s4_layer_options sizes;
+    S4_INIT(&sizes);
+    s4_layer_describe(bench->layer, &sizes);
+    printf("%s: %s\nB = %lld, T = %lld, kernel %lld, %s, %s, %lld repeats, threads %d\n\n",
+           path ? path : "seeded layer", describe_layer(layer, &sizes), (long long)problem->batch,
+           (long long)problem->length, (long long)problem->kernel_length, s4_dtype_name(problem->dtype),
+           s4_direction_name(problem->direction), (long long)bench->options->repeats,
            s4_context_threads(bench->context));
     printf("%-*s", LABEL_WIDTH, "placement");
     for (int i = 0; i < count; i++) printf(" %*s", COLUMN_WIDTH, rows[i].text);
@@ -137,19 +143,12 @@ static s4_status prepare_reference(struct bench *bench, struct reference **refer
 {
     s4_layer *layer = NULL;
     s4_status status = copy_layer(bench->layer, &layer);
-    if (!status) status = s4_layer_setup(bench->context, layer, bench->problem.kernel_length);
+    if (!status && bench->problem.mode == S4_MODE_DPLR)
+        status = s4_layer_setup(bench->context, layer, bench->problem.kernel_length);
     if (!status) status = reference_create(bench->context, &bench->problem, layer, &bench->tensors, reference);
     bench->reference = *reference;
     s4_layer_destroy(layer);
     return status;
-}
-
-static s4_status seed_layer(const struct bench *bench)
-{
-    s4_init_options init;
-    S4_INIT(&init);
-    init.seed = (uint64_t)bench->options->seed;
-    return s4_layer_init_legs(bench->context, bench->layer, &init);
 }
 
 static s4_status measure_rows(struct bench *bench, const char *path, struct row *rows, struct reference **reference)
@@ -163,7 +162,7 @@ static s4_status measure_rows(struct bench *bench, const char *path, struct row 
     }
     if (!possible) return S4_OK; /* nothing large has been allocated */
 
-    s4_status status = path ? S4_OK : seed_layer(bench);
+    s4_status status = path ? S4_OK : new_layer_init(options, bench->context, bench->layer);
     if (!status) tensors_create(&bench->problem, bench->layer, (uint64_t)options->seed, &bench->tensors);
     if (!status) status = prepare_reference(bench, reference);
     for (int i = 0; i < options->placement_count && !status; i++)

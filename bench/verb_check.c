@@ -2,6 +2,7 @@
 #include "check.h"
 #include "exit_code.h"
 #include "problem.h"
+#include "progress.h"
 #include "verbs.h"
 
 static const char *const every_place[] = {"cpu", "split", "gpu"};
@@ -33,13 +34,13 @@ static int check_places(const struct options *options, s4_context *context, stru
         }
     }
     int code = CODE_FINE;
-    for (int i = 0; i < count && !code; i++) {
+    for (int i = 0; i < count && !code && !progress_cancelled(); i++) {
         if (placement_uses_gpu(&checkers[i].placement) && !gpu.available)
             check_skip(&checkers[i], "available", gpu.reason);
         else
             code = check_place(options, &checkers[i]);
     }
-    return code;
+    return code || !progress_cancelled() ? code : fail_status(options->verb, S4_ERROR_CANCELLED);
 }
 
 int verb_check(const struct options *options)

@@ -2,12 +2,12 @@
 #include <math.h>
 #include <string.h>
 
+#include "describe.h"
 #include "exit_code.h"
 #include "output.h"
 #include "problem.h"
 #include "verbs.h"
 
-static const char *const discretisation_name[] = {"bilinear", "zoh", "dss"};
 /* The kernels of the CPU place are compiled once, for the architecture's baseline. */
 static const char *const cpu_level = "baseline";
 
@@ -86,16 +86,7 @@ static void add_facts(cJSON *root, const struct layer_facts *facts)
 {
     cJSON *layer = cJSON_AddObjectToObject(root, "layer");
     cJSON_AddStringToObject(layer, "file", facts->path);
-    cJSON_AddStringToObject(layer, "mode", s4_mode_name(facts->sizes.mode));
-    json_integer(layer, "d_model", facts->sizes.d_model);
-    json_integer(layer, "d_state", facts->sizes.d_state);
-    json_integer(layer, "rank", facts->sizes.rank);
-    json_integer(layer, "n_ssm", facts->sizes.n_ssm);
-    json_integer(layer, "channels", facts->sizes.channels);
-    cJSON_AddStringToObject(layer, "disc", discretisation_name[facts->sizes.discretisation]);
-    cJSON_AddStringToObject(layer, "dt_transform", s4_transform_name(facts->sizes.dt_transform));
-    cJSON_AddStringToObject(layer, "real_transform", s4_transform_name(facts->sizes.real_transform));
-    cJSON_AddStringToObject(layer, "imag_transform", s4_transform_name(facts->sizes.imag_transform));
+    json_layer(layer, &facts->sizes);
     json_integer(layer, "l_kernel", facts->length);
     cJSON *ranges = cJSON_AddObjectToObject(layer, "ranges");
     for (int i = 0; i < RANGE_COUNT; i++) {
@@ -108,15 +99,11 @@ static void print_facts(const struct layer_facts *facts)
 {
     const s4_layer_options *sizes = &facts->sizes;
     printf("\n%s\n", facts->path);
-    printf("mode         %s, %s\n", s4_mode_name(sizes->mode), discretisation_name[sizes->discretisation]);
-    printf("sizes        H = %lld, N = %lld, rank %lld, n_ssm %lld, channels %lld\n", (long long)sizes->d_model,
-           (long long)sizes->d_state, (long long)sizes->rank, (long long)sizes->n_ssm, (long long)sizes->channels);
+    char layer[LAYER_TEXT_SIZE], leaf[FORMAT_SIZE];
+    printf("layer        %s\n", describe_layer(layer, sizes));
     printf("transforms   dt %s, real %s, imag %s\n", s4_transform_name(sizes->dt_transform),
            s4_transform_name(sizes->real_transform), s4_transform_name(sizes->imag_transform));
-    if (facts->length)
-        printf("leaf         C~ of length %lld\n", (long long)facts->length);
-    else
-        printf("leaf         plain C\n");
+    printf("leaf         %s\n", describe_leaf(leaf, facts->length));
     for (int i = 0; i < RANGE_COUNT; i++)
         printf("%-12s %.6g to %.6g (raw %s %.6g to %.6g)\n", facts->ranges[i].name, facts->ranges[i].least,
                facts->ranges[i].most, facts->ranges[i].raw_name, facts->ranges[i].raw_least, facts->ranges[i].raw_most);
@@ -169,6 +156,9 @@ int verb_info(const struct options *options)
 {
     struct layer_facts facts;
     const struct layer_facts *given = options->argument_count ? &facts : NULL;
+    if (!given && (options->setting_count || options->prefix))
+        return fail_usage(options->verb, "%s is for a layer file, and none is given",
+                          options->setting_count ? "--set" : "--prefix");
     int code = given ? read_facts(options, options->argument[0], &facts) : CODE_FINE;
     s4_context *context = NULL;
     if (!code) code = open_context(options, &context);

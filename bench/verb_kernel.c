@@ -1,4 +1,4 @@
-/* s4 kernel: K (1,H,L) of a layer, to a file. */
+/* s4 kernel: K (M,H,L) of a layer, or (2M,H,L) of a bidirectional one, to a file. */
 #include "execution.h"
 #include "exit_code.h"
 #include "output.h"
@@ -17,10 +17,10 @@ static s4_status compute(const struct options *options, const s4_layer *layer, s
 
     struct execution execution;
     s4_status status = execution_open(&execution, context, &problem, layer);
-    const int64_t shape[3] = {1, problem.d_model, length};
+    const int64_t shape[3] = {kernels_of(&problem), problem.d_model, length};
     if (!status) status = s4_array_create(options->dtype, 3, shape, kernel);
     if (!status) status = s4_plan_kernel(execution.plan, layer, execution.workspace, (*kernel)->data);
-    if (!status) status = s4_array_write_npy(options->output, *kernel);
+    if (!status) status = write_array(options->output, *kernel, 0);
     execution_close(&execution);
     return status;
 }
@@ -42,8 +42,8 @@ static int print_result(const struct options *options, const s4_array *kernel)
 
 int verb_kernel(const struct options *options)
 {
-    if (!options->output) return fail_usage(options->verb, "-o FILE.npy is missing");
-    int code = check_output_name(options, "-o", options->output, ".npy");
+    if (!options->output) return fail_usage(options->verb, "-o FILE is missing");
+    int code = check_array_name(options, "-o", options->output, NULL);
     if (code) return code;
 
     s4_layer *layer = NULL;
@@ -51,7 +51,7 @@ int verb_kernel(const struct options *options)
     s4_array *kernel = NULL;
     code = load_layer(options, options->argument[0], &layer);
     int64_t length = options->length;
-    if (!code && !length) length = s4_layer_length(layer);
+    if (!code && !length) length = stored_length(options, layer);
     if (!code && !length)
         code = fail_usage(options->verb, "--length L is missing, and %s stores plain C, which has no length",
                           options->argument[0]);

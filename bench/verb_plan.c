@@ -20,12 +20,13 @@ static s4_status read_report(const s4_plan *plan, s4_report_format format, char 
     return s4_plan_report(plan, format, *text, size, &size);
 }
 
-/* Raw parameters of one layer: inv_dt (H), A_real and A_imag (S,n), B (S,n,2), P (R,S,n,2), C (ch,H,n,2), D (ch,H). */
+/* Raw parameters of one layer: inv_dt (H) or (H,n), A_real and A_imag (S,n), B (S,n,2), P (R,S,n,2), C (K,H,n,2),
+ * D (M,H). */
 static int64_t parameter_count(const s4_problem *problem)
 {
     int64_t modes = problem->d_state / 2, copies = problem->n_ssm;
-    return problem->d_model + copies * modes * (4 + 2 * problem->rank) +
-           problem->channels * problem->d_model * (2 * modes + 1);
+    return problem->d_model * (problem->dt_untied ? modes : 1) + copies * modes * (4 + 2 * problem->rank) +
+           problem->d_model * (2 * modes * kernels_of(problem) + problem->channels);
 }
 
 /* 0 if the product leaves the range. */

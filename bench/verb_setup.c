@@ -1,17 +1,11 @@
 /* s4 setup: changes the stored leaf of a layer file, plain C <-> C~ of a length. */
+#include "describe.h"
 #include "exit_code.h"
 #include "output.h"
 #include "problem.h"
+#include "progress.h"
 #include "signal.h"
 #include "verbs.h"
-
-static void describe_leaf(char *text, size_t size, int64_t length)
-{
-    if (length)
-        snprintf(text, size, "C~ of length %lld", (long long)length);
-    else
-        snprintf(text, size, "plain C");
-}
 
 static int print_result(const struct options *options, int64_t from, int64_t to)
 {
@@ -23,9 +17,7 @@ static int print_result(const struct options *options, int64_t from, int64_t to)
         return json_print(root);
     }
     char before[FORMAT_SIZE], after[FORMAT_SIZE];
-    describe_leaf(before, sizeof before, from);
-    describe_leaf(after, sizeof after, to);
-    printf("%s: %s (was %s)\n", options->output, after, before);
+    printf("%s: %s (was %s)\n", options->output, describe_leaf(after, to), describe_leaf(before, from));
     return CODE_FINE;
 }
 
@@ -53,6 +45,7 @@ int verb_setup(const struct options *options)
     if (!code) {
         from = s4_layer_length(layer);
         s4_status status = s4_layer_setup(context, layer, options->undo ? 0 : options->length);
+        if (!status && progress_cancelled()) status = S4_ERROR_CANCELLED;
         if (!status) status = s4_layer_save(layer, options->output, options->prefix);
         code = status ? fail_status(options->verb, status) : print_result(options, from, s4_layer_length(layer));
     }

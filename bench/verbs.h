@@ -5,6 +5,8 @@
 #include "options.h"
 
 int verb_info(const struct options *options);
+int verb_init(const struct options *options);
+int verb_tune(const struct options *options);
 int verb_kernel(const struct options *options);
 int verb_run(const struct options *options);
 int verb_setup(const struct options *options);

@@ -8,14 +8,16 @@
 
 #define PI 3.14159265358979323846
 
-cpu_channel cpu_channel_view(const s4_shape *shape, const s4_system *system, int64_t h)
+cpu_channel cpu_channel_view(const s4_shape *shape, const s4_system *system, int64_t h, int64_t k)
 {
     int64_t modes = shape->modes, copy = h % shape->n_ssm;
-    cpu_channel channel = {.modes = modes, .side = 1 + shape->rank, .dt = system->dt[h]};
+    cpu_channel channel = {.modes = modes, .side = 1 + shape->rank};
     channel.pairs = channel.side * channel.side;
+    channel.dt_stride = shape->dt_modes == 1 ? 0 : 1;
+    channel.dt = system->dt + h * shape->dt_modes;
     channel.lambda = system->lambda + copy * modes * 2;
     channel.row[0] = system->b + copy * modes * 2;
-    channel.column[0] = system->c + h * modes * 2;
+    channel.column[0] = system->c + (k * shape->d_model + h) * modes * 2;
     channel.column_sign[0] = 1.0;
     for (int64_t r = 0; r < shape->rank; r++) {
         const double *p = system->p + (r * shape->n_ssm + copy) * modes * 2;
@@ -44,11 +46,10 @@ void cpu_cauchy_angles(int64_t length, int64_t first, cpu_angles *angles)
     }
 }
 
-void cpu_cauchy_terms(const cpu_channel *channel, int64_t stride, double *terms)
+void cpu_cauchy_terms(const cpu_channel *channel, double *terms)
 {
-    double dt = channel->dt;
     for (int64_t n = 0; n < channel->modes; n++) {
-        double *term = terms + n * stride;
+        double *term = terms + n * cpu_cauchy_stride(channel), dt = channel->dt[n * channel->dt_stride];
         double w_re = dt * channel->lambda[2 * n], w_im = dt * channel->lambda[2 * n + 1];
         term[0] = w_re;
         term[1] = w_re * w_re + w_im * w_im;
@@ -67,13 +68,12 @@ void cpu_cauchy_terms(const cpu_channel *channel, int64_t stride, double *terms)
     }
 }
 
-void cpu_cauchy_sums(const cpu_channel *channel, int64_t stride, const double *terms, const cpu_angles *angles,
-                     cpu_pair_tile *sigma)
+void cpu_cauchy_sums(const cpu_channel *channel, const double *terms, const cpu_angles *angles, cpu_pair_tile *sigma)
 {
     memset(sigma->re, 0, sizeof sigma->re[0] * channel->pairs);
     memset(sigma->im, 0, sizeof sigma->im[0] * channel->pairs);
     for (int64_t n = 0; n < channel->modes; n++) {
-        const double *term = terms + n * stride;
+        const double *term = terms + n * cpu_cauchy_stride(channel);
         double inverse_re[CPU_TILE], inverse_im[CPU_TILE];
         cpu_cauchy_inverse(term, angles, inverse_re, inverse_im);
         for (int64_t pair = 0; pair < channel->pairs; pair++) {
@@ -122,7 +122,7 @@ double complex cpu_woodbury(const cpu_channel *channel, const cpu_pair_tile *sig
     int64_t side = channel->side, rank = side - 1;
     double complex value[CPU_PAIRS_MAX], matrix[S4_RANK_MAX][S4_RANK_MAX];
     for (int64_t pair = 0; pair < channel->pairs; pair++)
-        value[pair] = cpu_complex(sigma->re[pair][j], sigma->im[pair][j]);
+        value[pair] = cpu_c99(sigma->re[pair][j], sigma->im[pair][j]);
 
     for (int64_t r = 0; r < rank; r++) {
         for (int64_t s = 0; s < rank; s++) matrix[r][s] = (r == s) + cosine * value[(1 + r) * side + 1 + s];

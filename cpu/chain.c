@@ -3,7 +3,7 @@
  *   gA_real = -Re gLambda f'(A_real),   gA_imag = -Im gLambda g'(A_imag),   g inv_dt = rate gdt t'(inv_dt),
  * from Lambda = -f(A_real) - i g(A_imag) and dt = rate t(inv_dt); complex gradients are dL/dRe + i dL/dIm.
  * Lambda, B and P of a copy are shared by the channels h = copy, copy + S, ...: their gradients are summed, h
- * ascending. C (of the stored leaf) and D belong to one channel each.
+ * ascending. C (of the stored leaf; 0 in the modes that a bandlimit takes out), dt and D belong to one channel each.
  */
 #include "cpu/place.h"
 
@@ -56,19 +56,32 @@ static void chain_own(const s4_task *task, s4_parameter which, const double *val
     for (int64_t index = 0; index < count; index++) put(task->gradients, which, index, values[index]);
 }
 
+static void chain_c(const s4_task *task, const s4_system *system, const double *g_c)
+{
+    const s4_shape *shape = task->shape;
+    for (int64_t row = 0; row < shape->kernels * shape->d_model; row++)
+        for (int64_t n = 0; n < shape->modes; n++) {
+            int64_t index = 2 * (row * shape->modes + n);
+            int limited = cpu_is_bandlimited(shape, task->raw, system->lambda, row % shape->d_model, n);
+            put(task->gradients, S4_PARAMETER_C, index, limited ? 0 : g_c[index]);
+            put(task->gradients, S4_PARAMETER_C, index + 1, limited ? 0 : g_c[index + 1]);
+        }
+}
+
 static void chain_dt(const s4_task *task, const double *g_dt)
 {
     const s4_shape *shape = task->shape;
     const double *inv_dt = task->raw->parameter[S4_PARAMETER_INV_DT];
-    for (int64_t h = 0; h < shape->d_model; h++) {
-        double slope = cpu_transform_slope(task->raw->dt_transform, inv_dt[h]);
-        put(task->gradients, S4_PARAMETER_INV_DT, h, shape->rate * g_dt[h] * slope);
+    for (int64_t index = 0; index < shape->d_model * shape->dt_modes; index++) {
+        double slope = cpu_transform_slope(task->raw->dt_transform, inv_dt[index]);
+        put(task->gradients, S4_PARAMETER_INV_DT, index, shape->rate * g_dt[index] * slope);
     }
 }
 
 s4_status cpu_chain(const s4_task *task)
 {
     const s4_shape *shape = task->shape;
+    s4_system system = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]);
     s4_system_gradient g = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
     int64_t state = 2 * shape->modes;
 
@@ -77,7 +90,7 @@ s4_status cpu_chain(const s4_task *task)
     chain_shared(task, S4_PARAMETER_B, g.b, 0);
     for (int64_t r = 0; r < shape->rank; r++)
         chain_shared(task, S4_PARAMETER_P, g.p + r * shape->d_model * state, r * shape->n_ssm * state);
-    chain_own(task, S4_PARAMETER_C, g.c, shape->d_model * state);
-    chain_own(task, S4_PARAMETER_D, g.d, shape->d_model);
+    chain_c(task, &system, g.c);
+    chain_own(task, S4_PARAMETER_D, g.d, shape->channels * shape->d_model);
     return S4_OK;
 }

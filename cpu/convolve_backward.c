@@ -1,10 +1,11 @@
 /*
- * Convolution, backward. With DY, U the spectra of dy and u, all sums in double and in the order of the batch:
+ * Convolution, backward. With DY_c, U the spectra of dy_c and u, all sums in the order of the batch, then of the outputs:
  *
- *   du = irfft(conj(K^) DY) + D dy;   dD = sum over b, t of u dy;   dK = irfft(sum over b of conj(U) DY)
+ *   du = sum over c of irfft(conj(K^_c) DY_c) + D_c dy_c;   dD_c = sum over b, t of u dy_c;
+ *   dK_c = irfft(sum over b of conj(U) DY_c), its end, read backwards, being the gradient of a backward kernel
  *
  * One thread owns a channel with all its rows, so no sum depends on the number of threads; blocks of the batch follow
- * one another and continue the same sums.
+ * one another and continue the same sums. Sums over the batch are in double.
  */
 #include <omp.h>
 #include <string.h>
@@ -21,25 +22,33 @@ s4_status cpu_convolve_backward(const s4_task *task)
     const double *d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d;
     double *gradient_d = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]).d;
     double *gradient_spectra = task->buffer[S4_BUFFER_GRADIENT_SPECTRUM];
-    const char *spectra = task->buffer[S4_BUFFER_SPECTRUM], *u = task->u, *dy = task->dy;
-    char *rows_u = task->buffer[S4_BUFFER_ROWS_U], *rows_dy = task->buffer[S4_BUFFER_ROWS_DY], *du = task->du;
+    const char *spectra = task->buffer[S4_BUFFER_SPECTRUM];
+    char *rows_u = task->buffer[S4_BUFFER_ROWS_U], *rows_dy = task->buffer[S4_BUFFER_ROWS_DY];
     int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
-    int64_t first = shape->resident ? task->channel : 0;
+    int64_t outputs = shape->channels, first = shape->resident ? task->channel : 0;
 
 #pragma omp parallel for schedule(static) num_threads(shape->threads)
     for (int64_t i = 0; i < task->channels; i++) {
-        size_t lane = size * (omp_get_thread_num() * row_stride);
-        int64_t h = task->channel + i;
-        double *gradient_spectrum = gradient_spectra + i * spectrum_stride;
+        int64_t lane = omp_get_thread_num() * row_stride, h = task->channel + i;
+        char *row_u = rows_u + size * lane, *row_dy = rows_dy + size * lane;
+        double *of_channel = gradient_spectra + i * outputs * spectrum_stride;
         if (task->row == 0) {
-            memset(gradient_spectrum, 0, sizeof(double) * spectrum_stride);
-            gradient_d[h] = 0.0;
+            memset(of_channel, 0, sizeof(double) * outputs * spectrum_stride);
+            for (int64_t c = 0; c < outputs; c++) gradient_d[c * shape->d_model + h] = 0.0;
         }
         for (int64_t b = 0; b < task->rows; b++) {
-            size_t samples = size * (b * task->batch_stride + i * task->length);
-            functions->backward(fft, spectra + size * ((first + i) * spectrum_stride), d[h], task->length,
-                                u + samples, dy + samples, rows_u + lane, rows_dy + lane, gradient_spectrum,
-                                &gradient_d[h], du ? du + samples : NULL);
+            cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);
+            functions->load(fft, u, row_u);
+            for (int64_t c = 0; c < outputs; c++) {
+                cpu_source dy = cpu_source_of(task, task->dy, &task->dy_strides, b, i, c);
+                functions->load(fft, dy, row_dy);
+                functions->gradient(fft, u, dy, row_u, row_dy, of_channel + c * spectrum_stride,
+                                    &gradient_d[c * shape->d_model + h]);
+                if (!task->du) continue;
+                functions->adjoint(fft, spectra + size * (((first + i) * outputs + c) * spectrum_stride),
+                                   d[c * shape->d_model + h], dy, row_dy, c > 0,
+                                   cpu_target_of(task, task->du, &task->du_strides, b, i, 0));
+            }
         }
     }
     return S4_OK;
@@ -55,14 +64,18 @@ s4_status cpu_correlate(const s4_task *task)
     double *kernel_gradients = task->buffer[S4_BUFFER_KERNEL_GRADIENT];
     char *rows = task->buffer[S4_BUFFER_ROWS_U];
     int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
-    int64_t length = shape->kernel_length, reach = cpu_kernel_reach(shape);
+    int64_t length = shape->kernel_length, reach = cpu_kernel_reach(shape), outputs = shape->channels;
 
 #pragma omp parallel for schedule(static) num_threads(shape->threads)
-    for (int64_t i = 0; i < task->channels; i++) {
-        double *kernel_gradient = kernel_gradients + i * length;
-        functions->correlate(fft, gradient_spectra + i * spectrum_stride, reach,
-                             rows + functions->size * (omp_get_thread_num() * row_stride), kernel_gradient);
-        memset(kernel_gradient + reach, 0, sizeof(double) * (length - reach));
+    for (int64_t row = 0; row < task->channels * outputs; row++) {
+        int64_t i = row / outputs, c = row % outputs;
+        double *gradient = kernel_gradients + (c * task->channels + i) * length;
+        double *backward_gradient = shape->bidirectional ? gradient + outputs * task->channels * length : NULL;
+        functions->correlate(fft, gradient_spectra + row * spectrum_stride, reach,
+                             rows + functions->size * (omp_get_thread_num() * row_stride), gradient,
+                             backward_gradient);
+        memset(gradient + reach, 0, sizeof(double) * (length - reach));
+        if (backward_gradient) memset(backward_gradient + reach, 0, sizeof(double) * (length - reach));
     }
     return S4_OK;
 }

@@ -18,6 +18,6 @@
 #undef TYPED
 
 const cpu_convolve_row cpu_convolve_rows[] = {
-    [S4_F32] = {sizeof(float), spectrum_f32, convolve_f32, backward_f32, correlate_f32},
-    [S4_F64] = {sizeof(double), spectrum_f64, convolve_f64, backward_f64, correlate_f64},
+    [S4_F32] = {sizeof(float), spectrum_f32, load_f32, convolve_f32, gradient_f32, adjoint_f32, correlate_f32},
+    [S4_F64] = {sizeof(double), spectrum_f64, load_f64, convolve_f64, gradient_f64, adjoint_f64, correlate_f64},
 };

@@ -18,13 +18,15 @@ static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 
 /* ---- one precision ------------------------------------------------------------------------------------------- */
 
-/* `row` only tells the planner the alignment: estimated plans leave it as it is. */
+/* `row` tells the planner the alignment; measuring writes to it, estimating does not. */
 #define DEFINE_PRECISION(suffix, real, fftw)                                                              \
-    static void plan_##suffix(cpu_fft *fft, void *row)                                                    \
+    static void plan_##suffix(cpu_fft *fft, void *row, unsigned effort, double seconds)                   \
     {                                                                                                     \
         fftw##_iodim64 samples = {.n = (ptrdiff_t)fft->length, .is = 1, .os = 1};                         \
-        fft->forward = fftw##_plan_guru64_dft_r2c(1, &samples, 0, NULL, row, row, FFTW_ESTIMATE);         \
-        fft->inverse = fftw##_plan_guru64_dft_c2r(1, &samples, 0, NULL, row, row, FFTW_ESTIMATE);         \
+        fftw##_set_timelimit(seconds);                                                                    \
+        fft->forward = fftw##_plan_guru64_dft_r2c(1, &samples, 0, NULL, row, row, effort);                \
+        fft->inverse = fftw##_plan_guru64_dft_c2r(1, &samples, 0, NULL, row, row, effort);                \
+        fftw##_set_timelimit(FFTW_NO_TIMELIMIT);                                                          \
     }                                                                                                     \
     static void destroy_##suffix(cpu_fft *fft)                                                            \
     {                                                                                                     \
@@ -44,55 +46,113 @@ DEFINE_PRECISION(f32, float, fftwf)
 DEFINE_PRECISION(f64, double, fftw)
 
 static const struct {
-    void (*plan)(cpu_fft *fft, void *row);
+    const char *name, *version;
+    size_t size;
+    void (*plan)(cpu_fft *fft, void *row, unsigned effort, double seconds);
     void (*destroy)(cpu_fft *fft);
+    char *(*wisdom)(void);
+    int (*learn)(const char *text);
+    void (*forget)(void);
 } precision[] = {
-    [S4_F32] = {plan_f32, destroy_f32},
-    [S4_F64] = {plan_f64, destroy_f64},
+    [S4_F32] = {"f32", fftwf_version, sizeof(float), plan_f32, destroy_f32, fftwf_export_wisdom_to_string,
+                fftwf_import_wisdom_from_string, fftwf_forget_wisdom},
+    [S4_F64] = {"f64", fftw_version, sizeof(double), plan_f64, destroy_f64, fftw_export_wisdom_to_string,
+                fftw_import_wisdom_from_string, fftw_forget_wisdom},
 };
+
+/* ---- wisdom ---------------------------------------------------------------------------------------------------- */
+
+void cpu_fft_lock(void) { pthread_mutex_lock(&planner); }
+void cpu_fft_unlock(void) { pthread_mutex_unlock(&planner); }
+char *cpu_fft_wisdom(s4_dtype dtype) { return precision[dtype].wisdom(); }
+int cpu_fft_learn(s4_dtype dtype, const char *text) { return precision[dtype].learn(text); }
+void cpu_fft_forget(s4_dtype dtype) { precision[dtype].forget(); }
+const char *cpu_fft_version(s4_dtype dtype) { return precision[dtype].version; }
 
 /* ---- plans --------------------------------------------------------------------------------------------------- */
 
-s4_status cpu_fft_open(cpu_fft *fft, s4_dtype dtype, int64_t length)
+/* Both directions; the lock is held. */
+static s4_status make_plans(cpu_fft *fft, s4_dtype dtype, int64_t length, unsigned effort, double seconds)
 {
-    size_t bytes = (size_t)s4_row_stride(length) * (dtype == S4_F32 ? sizeof(float) : sizeof(double));
+    size_t bytes = (size_t)s4_row_stride(length) * precision[dtype].size;
     void *row = aligned_alloc(ROW_ALIGNMENT, bytes);
-    memset(fft, 0, sizeof *fft);
+    *fft = (cpu_fft){.dtype = dtype, .length = length};
     if (!row) return cpu_host->fail(S4_ERROR_MEMORY, "planning a real FFT of length %lld needs %zu bytes",
                                     (long long)length, bytes);
-    fft->dtype = dtype;
-    fft->length = length;
-    pthread_mutex_lock(&planner);
-    precision[dtype].plan(fft, row);
-    pthread_mutex_unlock(&planner);
+    memset(row, 0, bytes);
+    precision[dtype].plan(fft, row, effort, seconds);
     free(row);
     if (fft->forward && fft->inverse) return S4_OK;
-    cpu_fft_close(fft);
-    return cpu_host->fail(S4_ERROR_LIBRARY, "FFTW made no plan for a real FFT of length %lld in %s",
-                          (long long)length, dtype == S4_F32 ? "f32" : "f64");
+    precision[dtype].destroy(fft);
+    *fft = (cpu_fft){0};
+    return cpu_host->fail(S4_ERROR_LIBRARY, "FFTW made no plan for a real FFT of length %lld in %s", (long long)length,
+                          precision[dtype].name);
+}
+
+s4_status cpu_fft_open(cpu_fft *fft, s4_dtype dtype, int64_t length, int untuned)
+{
+    cpu_fft_lock();
+    char *wisdom = untuned ? cpu_fft_wisdom(dtype) : NULL;
+    if (wisdom) cpu_fft_forget(dtype);
+    s4_status status = make_plans(fft, dtype, length, FFTW_ESTIMATE, FFTW_NO_TIMELIMIT);
+    if (wisdom) {
+        cpu_fft_forget(dtype);
+        cpu_fft_learn(dtype, wisdom);
+        free(wisdom);
+    }
+    cpu_fft_unlock();
+    return status;
+}
+
+s4_status cpu_fft_measure(s4_dtype dtype, int64_t length, double seconds)
+{
+    cpu_fft fft;
+    s4_status status = make_plans(&fft, dtype, length, FFTW_PATIENT, seconds);
+    if (!status) precision[dtype].destroy(&fft);
+    return status;
 }
 
 void cpu_fft_close(cpu_fft *fft)
 {
-    pthread_mutex_lock(&planner);
+    cpu_fft_lock();
     precision[fft->dtype].destroy(fft);
-    pthread_mutex_unlock(&planner);
-    memset(fft, 0, sizeof *fft);
+    cpu_fft_unlock();
+    *fft = (cpu_fft){0};
 }
 
 /* ---- what a shape needs -------------------------------------------------------------------------------------- */
 
+static int transforms_kernel(const s4_shape *shape)
+{
+    return shape->mode == S4_MODE_DPLR && shape->direction != S4_DIRECTION_STEP;
+}
+
+int cpu_fft_needs(const s4_shape *shape, s4_dtype *dtype, int64_t *length)
+{
+    int count = 0;
+    if (transforms_kernel(shape)) {
+        dtype[count] = S4_F64;
+        length[count++] = shape->kernel_length;
+    }
+    if (shape->fft_length) {
+        dtype[count] = shape->dtype;
+        length[count++] = shape->fft_length;
+    }
+    return count;
+}
+
 s4_status cpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *bytes, void **prepared)
 {
-    (void)device;
     (void)bytes; /* FFTW has no work areas that a caller could give */
     *prepared = NULL;
     cpu_prepared *plans = calloc(1, sizeof *plans);
     if (!plans) return cpu_host->fail(S4_ERROR_MEMORY, "the list of FFT plans needs %zu bytes", sizeof *plans);
 
+    int untuned = device && !device->uses_wisdom;
     s4_status status = S4_OK;
-    if (shape->direction != S4_DIRECTION_STEP) status = cpu_fft_open(&plans->kernel, S4_F64, shape->kernel_length);
-    if (!status && shape->fft_length) status = cpu_fft_open(&plans->convolution, shape->dtype, shape->fft_length);
+    if (transforms_kernel(shape)) status = cpu_fft_open(&plans->kernel, S4_F64, shape->kernel_length, untuned);
+    if (!status && shape->fft_length)
+        status = cpu_fft_open(&plans->convolution, shape->dtype, shape->fft_length, untuned);
     if (status) {
         cpu_unprepare(device, plans);
         return status;

@@ -19,12 +19,15 @@ typedef struct cpu_fft {
 
 /* What cpu_prepare makes for a shape. */
 typedef struct cpu_prepared {
-    cpu_fft kernel;      /* double, kernel_length: K^ <-> K */
+    cpu_fft kernel;      /* DPLR: double, kernel_length: K^ <-> K */
     cpu_fft convolution; /* dtype of the plan, fft_length */
 } cpu_prepared;
+/* The FFTs that a shape needs: dtypes and lengths, at most two; how many. */
+int cpu_fft_needs(const s4_shape *shape, s4_dtype *dtype, int64_t *length);
 
-/* Plans are the same in every process: nothing is measured. S4_ERROR_MEMORY, S4_ERROR_LIBRARY; *fft is empty then. */
-s4_status cpu_fft_open(cpu_fft *fft, s4_dtype dtype, int64_t length);
+/* Nothing is measured: plans are those of this process's wisdom where there is some, else estimated, the same in every
+ * process. `untuned`: estimated, whatever wisdom there is. S4_ERROR_MEMORY, S4_ERROR_LIBRARY; *fft is empty then. */
+s4_status cpu_fft_open(cpu_fft *fft, s4_dtype dtype, int64_t length, int untuned);
 void cpu_fft_close(cpu_fft *fft);
 
 /* Reals to frequencies and back. The row must begin at a multiple of 64 bytes. Any thread, any number at once. */
@@ -32,5 +35,21 @@ void cpu_fft_forward_f32(const cpu_fft *fft, float *row);
 void cpu_fft_forward_f64(const cpu_fft *fft, double *row);
 void cpu_fft_inverse_f32(const cpu_fft *fft, float *row);
 void cpu_fft_inverse_f64(const cpu_fft *fft, double *row);
+
+/* ---- for wisdom.c ---------------------------------------------------------------------------------------------- */
+
+/* Wisdom belongs to the whole process, and so to whoever else uses FFTW in it. The four that follow want the lock. */
+void cpu_fft_lock(void);
+void cpu_fft_unlock(void);
+
+/* Measures both directions, for at most `seconds` each; what is found is kept as wisdom. */
+s4_status cpu_fft_measure(s4_dtype dtype, int64_t length, double seconds);
+/* The wisdom of one precision, as text; free() it. NULL: no memory. */
+char *cpu_fft_wisdom(s4_dtype dtype);
+/* Adds wisdom from text; 0 if it is none of this FFTW. */
+int cpu_fft_learn(s4_dtype dtype, const char *text);
+void cpu_fft_forget(s4_dtype dtype);
+/* What tells this FFTW apart: version and code it was built with. */
+const char *cpu_fft_version(s4_dtype dtype);
 
 #endif

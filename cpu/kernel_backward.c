@@ -1,7 +1,7 @@
 /*
- * Gradients of the effective parameters from the gradient G of the kernel: the way of kernel.c backwards, with
- * everything that is per mode and frequency computed again instead of kept. A gradient g stands for
- * dL/dRe + i dL/dIm, and dL = Re(conj(g) dX).
+ * Gradients of the effective parameters from the gradients G of a channel's kernels. Those of a diagonal system are in
+ * diagonal_backward.c. DPLR: the way of kernel.c backwards, with everything that is per mode and frequency computed
+ * again instead of kept. A gradient g stands for dL/dRe + i dL/dIm, and dL = Re(conj(g) dX).
  *
  *   K = irfft(K^):  gK^_k = (m_k / L) rfft(G)_k, m = 1 at frequency 0 and Nyquist, else 2;  g = e^(-i theta) gK^
  *   kappa = sigma_00 - c sigma_01 M sigma_10, M = (I + c sigma_11)^-1, with x = M sigma_10 and z = sigma_01 M:
@@ -12,11 +12,12 @@
  *
  * What of dL depends on the frequency is summed over the frequencies first, per mode, with e = sum over bc of a t:
  *   X_bc = sum of c Re a_bc;  Y_bc = sum of S Im a_bc;  U = sum of c^2 Re e;  V = sum of S c Im e
+ * Each row of C~ has kernels, sums and a gradient of its own; what it adds to the rest is added row by row.
  */
 #include <omp.h>
 
 #include "cpu/cauchy.h"
-#include "cpu/fft.h"
+#include "cpu/kernel.h"
 
 /* conj g_bc of one frequency j into the tile, from conj_g = conj g; 0 for frequencies beyond the last. */
 static void woodbury_adjoint(const cpu_channel *channel, const cpu_pair_tile *sigma, double cosine, int j,
@@ -45,12 +46,12 @@ static double sum_of_tile(const double *values)
 }
 
 /* Adds one tile of frequencies to U, V and the X, Y of all pairs, which follow the terms of the sums. */
-static void sum_over_frequencies(const cpu_channel *channel, int64_t stride, double *terms, const cpu_angles *angles,
+static void sum_over_frequencies(const cpu_channel *channel, double *terms, const cpu_angles *angles,
                                  const cpu_pair_tile *adjoint)
 {
     const double *sine = angles->sine, *cosine = angles->cosine;
     for (int64_t n = 0; n < channel->modes; n++) {
-        double *term = terms + n * stride, *sums = term + CPU_TERMS_OF_SUMS(channel->pairs);
+        double *term = terms + n * cpu_cauchy_stride(channel), *sums = term + CPU_TERMS_OF_SUMS(channel->pairs);
         double inverse_re[CPU_TILE], inverse_im[CPU_TILE];
         double a_num_re[CPU_TILE] = {0}, a_num_im[CPU_TILE] = {0}; /* sum over bc of a num = e den */
         double u[CPU_TILE], v[CPU_TILE], x[CPU_TILE], y[CPU_TILE];
@@ -83,8 +84,7 @@ static void sum_over_frequencies(const cpu_channel *channel, int64_t stride, dou
 }
 
 /* All frequencies; `row` holds rfft(G). */
-static void through_frequencies(const cpu_channel *channel, int64_t length, int64_t stride, double *terms,
-                                const double *row)
+static void through_frequencies(const cpu_channel *channel, int64_t length, double *terms, const double *row)
 {
     int64_t frequencies = length / 2 + 1;
     for (int64_t first = 0; first < frequencies; first += CPU_TILE) {
@@ -92,7 +92,7 @@ static void through_frequencies(const cpu_channel *channel, int64_t length, int6
         cpu_pair_tile sigma, adjoint;
         memset(&adjoint, 0, sizeof adjoint);
         cpu_cauchy_angles(length, first, &angles);
-        cpu_cauchy_sums(channel, stride, terms, &angles, &sigma);
+        cpu_cauchy_sums(channel, terms, &angles, &sigma);
         for (int j = 0; j < CPU_TILE && first + j < frequencies; j++) {
             int64_t k = first + j;
             double multiplicity = k == 0 || 2 * k == length ? 1.0 : 2.0;
@@ -100,24 +100,24 @@ static void through_frequencies(const cpu_channel *channel, int64_t length, int6
             double sine = angles.sine[j], cosine = angles.cosine[j];
             double g_re = weight * (cosine * row[2 * k] + sine * row[2 * k + 1]);
             double g_im = weight * (cosine * row[2 * k + 1] - sine * row[2 * k]);
-            woodbury_adjoint(channel, &sigma, cosine, j, cpu_complex(g_re, -g_im), &adjoint);
+            woodbury_adjoint(channel, &sigma, cosine, j, cpu_c99(g_re, -g_im), &adjoint);
         }
-        sum_over_frequencies(channel, stride, terms, &angles, &adjoint);
+        sum_over_frequencies(channel, terms, &angles, &adjoint);
     }
 }
 
-/* Where the gradients of one channel go, like cpu_channel: (n,2) each. */
+/* Where the gradients of one channel with one row of C~ go, like cpu_channel: (n,2) each. */
 typedef struct channel_gradient {
     double *dt, *lambda;
     double *row[CPU_SIDE_MAX], *column[CPU_SIDE_MAX];
 } channel_gradient;
 
-static channel_gradient gradient_view(const s4_shape *shape, const s4_system_gradient *gradient, int64_t h)
+static channel_gradient gradient_view(const s4_shape *shape, const s4_system_gradient *gradient, int64_t h, int64_t k)
 {
     int64_t modes = shape->modes;
-    channel_gradient view = {.dt = gradient->dt + h, .lambda = gradient->lambda + h * modes * 2};
+    channel_gradient view = {.dt = gradient->dt + h * shape->dt_modes, .lambda = gradient->lambda + h * modes * 2};
     view.row[0] = gradient->b + h * modes * 2;
-    view.column[0] = gradient->c + h * modes * 2;
+    view.column[0] = gradient->c + (k * shape->d_model + h) * modes * 2;
     for (int64_t r = 0; r < shape->rank; r++) {
         view.row[1 + r] = gradient->p + (r * shape->d_model + h) * modes * 2;
         view.column[1 + r] = view.row[1 + r]; /* P collects its own row and the conjugate of Q's */
@@ -125,16 +125,12 @@ static channel_gradient gradient_view(const s4_shape *shape, const s4_system_gra
     return view;
 }
 
-/* From the sums over frequencies to dt, Lambda, rows and columns. */
-static void through_modes(const cpu_channel *channel, int64_t stride, const double *terms,
-                          const channel_gradient *gradient)
+/* From the sums over frequencies to dt, Lambda, rows and columns; adds. */
+static void through_modes(const cpu_channel *channel, const double *terms, const channel_gradient *gradient)
 {
-    double dt = channel->dt, g_dt = 0.0;
-    for (int64_t b = 0; b < channel->side; b++) memset(gradient->row[b], 0, sizeof(double[2]) * channel->modes);
-    memset(gradient->column[0], 0, sizeof(double[2]) * channel->modes);
-
     for (int64_t n = 0; n < channel->modes; n++) {
-        const double *term = terms + n * stride, *sums = term + CPU_TERMS_OF_SUMS(channel->pairs);
+        const double *term = terms + n * cpu_cauchy_stride(channel), *sums = term + CPU_TERMS_OF_SUMS(channel->pairs);
+        double dt = channel->dt[n * channel->dt_stride], *g_dt = gradient->dt + n * channel->dt_stride;
         double lambda_re = channel->lambda[2 * n], lambda_im = channel->lambda[2 * n + 1];
         double w_re = dt * lambda_re, w_im = dt * lambda_im;
         double gw_re = 0.0, gw_im = 0.0;
@@ -168,43 +164,56 @@ static void through_modes(const cpu_channel *channel, int64_t stride, const doub
                 g_column[0] += dt * row_im * gv_im;
                 g_column[1] += sign * dt * row_re * gv_im;
                 g_column[1] -= sign * dt * row_im * gv_re;
-                g_dt += product_re * gv_re;
-                g_dt += product_im * gv_im;
+                *g_dt += product_re * gv_re;
+                *g_dt += product_im * gv_im;
             }
         }
-        gradient->lambda[2 * n] = dt * gw_re;
-        gradient->lambda[2 * n + 1] = dt * gw_im;
-        g_dt += lambda_re * gw_re;
-        g_dt += lambda_im * gw_im;
+        gradient->lambda[2 * n] += dt * gw_re;
+        gradient->lambda[2 * n + 1] += dt * gw_im;
+        *g_dt += lambda_re * gw_re;
+        *g_dt += lambda_im * gw_im;
     }
-    *gradient->dt = g_dt;
+}
+
+/* All gradients of a channel, kernel after kernel. */
+static void dplr_backward(const cpu_kernel_lane *lane, const s4_system_gradient *gradient)
+{
+    const s4_shape *shape = lane->shape;
+    int64_t length = shape->kernel_length;
+    for (int64_t k = 0; k < shape->kernels; k++) {
+        cpu_channel channel = cpu_channel_view(shape, &lane->system, lane->h, k);
+        channel_gradient into = gradient_view(shape, gradient, lane->h, k);
+        size_t of_modes = sizeof(double[2]) * channel.modes;
+        if (k == 0) {
+            memset(into.dt, 0, sizeof(double) * shape->dt_modes);
+            memset(into.lambda, 0, of_modes);
+            for (int64_t b = 0; b < channel.side; b++) memset(into.row[b], 0, of_modes);
+        }
+        memset(into.column[0], 0, of_modes);
+
+        memset(lane->scratch, 0, sizeof(double) * channel.modes * cpu_cauchy_stride(&channel));
+        cpu_cauchy_terms(&channel, lane->scratch);
+        memcpy(lane->row, cpu_kernel_gradient(lane, k), sizeof(double) * length);
+        cpu_fft_forward_f64(lane->fft, lane->row);
+        through_frequencies(&channel, length, lane->scratch, lane->row);
+        through_modes(&channel, lane->scratch, &into);
+    }
 }
 
 /* SYSTEM, KERNEL_GRADIENT -> SYSTEM_GRADIENT (all but d) of the block's channels. */
 s4_status cpu_kernel_backward(const s4_task *task)
 {
+    static void (*const backward[])(const cpu_kernel_lane *lane, const s4_system_gradient *gradient) = {
+        [S4_MODE_DPLR] = dplr_backward,
+        [S4_MODE_DIAG] = cpu_diagonal_backward,
+    };
     const s4_shape *shape = task->shape;
-    const cpu_prepared *prepared = task->prepared;
-    const s4_system system = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]);
     const s4_system_gradient gradient = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
-    const double *kernel_gradient = task->buffer[S4_BUFFER_KERNEL_GRADIENT];
-    int64_t length = shape->kernel_length;
-    int64_t terms_stride = s4_kernel_terms(shape->rank), row_stride = s4_row_stride(length);
-    double *rows = task->buffer[S4_BUFFER_KERNEL_ROWS], *terms_of_lanes = task->buffer[S4_BUFFER_KERNEL_TERMS];
 
 #pragma omp parallel for schedule(static) num_threads(shape->threads)
     for (int64_t i = 0; i < task->channels; i++) {
-        int64_t lane = omp_get_thread_num(), h = task->channel + i;
-        double *row = rows + lane * row_stride, *terms = terms_of_lanes + lane * shape->modes * terms_stride;
-        cpu_channel channel = cpu_channel_view(shape, &system, h);
-        channel_gradient into = gradient_view(shape, &gradient, h);
-
-        memset(terms, 0, sizeof(double) * shape->modes * terms_stride);
-        cpu_cauchy_terms(&channel, terms_stride, terms);
-        memcpy(row, kernel_gradient + i * length, sizeof(double) * length);
-        cpu_fft_forward_f64(&prepared->kernel, row);
-        through_frequencies(&channel, length, terms_stride, terms, row);
-        through_modes(&channel, terms_stride, terms, &into);
+        cpu_kernel_lane lane = cpu_kernel_lane_view(task, omp_get_thread_num(), task->channel + i);
+        backward[shape->mode](&lane, &gradient);
     }
     return S4_OK;
 }

@@ -1,32 +1,28 @@
 /*
  * The CPU place: its table of operations, and what it is (processor, libraries). Its memory comes from the context's
- * hooks, so it has no entries for allocation and copies, and there is nothing to open.
+ * hooks, so it has no entries for allocation and copies.
  */
 #define _GNU_SOURCE /* RTLD_DEFAULT */
 #include <dlfcn.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "cpu/place.h"
 
 const s4_host *cpu_host;
 
-struct s4_device {
-    int number;
-};
-static s4_device processor;
-
 static s4_status cpu_open(int device_number, s4_device **device)
 {
     (void)device_number;
-    *device = &processor;
-    return S4_OK;
+    *device = calloc(1, sizeof **device);
+    return *device ? S4_OK : cpu_host->fail(S4_ERROR_MEMORY, "opening the CPU place needs %zu bytes", sizeof **device);
 }
 
-static void cpu_close(s4_device *device) { (void)device; }
+static void cpu_close(s4_device *device) { free(device); }
 
 /* "model name : ..." of the first processor. */
-static void describe_processor(char *text, size_t size)
+void cpu_processor_name(char *text, size_t size)
 {
     snprintf(text, size, "unknown");
     FILE *file = fopen("/proc/cpuinfo", "r");
@@ -67,7 +63,7 @@ static void cpu_describe(s4_device *device, s4_place_info *info)
     char fft[96], lapack[144];
     memset(info, 0, sizeof *info);
     info->available = 1;
-    describe_processor(info->name, sizeof info->name);
+    cpu_processor_name(info->name, sizeof info->name);
     cpu_fft_describe(fft, sizeof fft);
     describe_lapack(lapack, sizeof lapack);
     snprintf(info->libraries, sizeof info->libraries, "%s; %s", fft, lapack);
@@ -98,10 +94,13 @@ static const s4_backend backend = {
     .states = cpu_states,
     .chain = cpu_chain,
 
+    .load_wisdom = cpu_load_wisdom,
+    .tune = cpu_tune,
+
     .discrete = cpu_discrete,
     .convert_c = cpu_convert_c,
     .effective = cpu_effective,
-    .legs = cpu_legs,
+    .hippo = cpu_hippo,
 };
 
 const s4_backend *cpu_backend(const s4_host *host)

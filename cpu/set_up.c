@@ -4,7 +4,8 @@
  *
  * A conversion from one length to another is up to three moves: undo, double, set up. Doubling is taken where the new
  * length is the old one times a power of two at the same step; it needs no solve. All is done on rows of the real
- * basis [Re C, -Im C], in which y = C x is a product of reals, by dense powers of dA, channel by channel in parallel.
+ * basis [Re C, -Im C], in which y = C x is a product of reals, by dense powers of dA, channel by channel in parallel;
+ * one power of a channel serves the rows of all its kernels.
  *
  * The solve factors the transpose of I - dA^L (a row-major matrix read by columns) and refuses one that is singular
  * to working precision: 1 / (max(1, |I - dA^L|) |(I - dA^L)^-1|), in the 1-norm, under N epsilon.
@@ -21,9 +22,8 @@
 
 /* ---- lanes and failures ---------------------------------------------------------------------------------------- */
 
-/* A lane has 3N + 10 rows of N. While dA is built: the matrix, a cpu_linear of the greatest rank, two of scratch, the
- * read-out; tightest for N = 2. While C is solved for: three matrices, six rows of work areas, the read-out. */
-_Static_assert(3 * 2 + 10 >= 2 + (3 + 2 * S4_RANK_MAX) + 2 + 1, "a lane holds the build of dA");
+/* While dA is built, a lane holds the matrix, a cpu_linear and, last, one row; tightest for N = 2. */
+_Static_assert(2 * 2 + CPU_LANE_ROWS >= 2 + 2 * S4_RANK_MAX + 1, "a lane holds the build of dA");
 _Static_assert(sizeof(lapack_int) <= sizeof(double), "integers of LAPACK fit rows of doubles");
 
 cpu_lane cpu_lane_view(const s4_shape *shape, double *matrices, int thread)
@@ -33,9 +33,8 @@ cpu_lane cpu_lane_view(const s4_shape *shape, double *matrices, int thread)
     cpu_lane lane;
     for (int i = 0; i < 3; i++) lane.matrix[i] = base + i * square;
     lane.linear = base + square;
-    lane.unit = lane.linear + cpu_linear_rows(shape->rank) * state;
-    lane.condition = base + 3 * square;
-    lane.row = base + s4_setup_lane(shape->modes) - state;
+    lane.rows = base + 3 * square;
+    lane.row = lane.rows + (CPU_LANE_ROWS - 1) * state;
     return lane;
 }
 
@@ -53,6 +52,9 @@ s4_status cpu_failure_raise(const s4_shape *shape, const cpu_failure *first)
     case CPU_FAILURE_NONE:
         return S4_OK;
     case CPU_FAILURE_STEP:
+        if (shape->discretisation == S4_ZOH)
+            return cpu_host->fail(S4_ERROR_NOT_FINITE, "channel %" PRId64 ": exp(dt Lambda) overflows at dt = %g",
+                                  first->channel, first->value);
         return cpu_host->fail(S4_ERROR_SINGULAR,
                               "channel %" PRId64 ": I - dt/2 A is singular to working precision at dt = %g",
                               first->channel, first->value);
@@ -66,6 +68,11 @@ s4_status cpu_failure_raise(const s4_shape *shape, const cpu_failure *first)
                               "channel %" PRId64 ": the read-out of length %" PRId64 " is not finite: dA^%" PRId64
                               " is too large",
                               first->channel, first->length, first->length);
+    case CPU_FAILURE_CONDITION:
+        return cpu_host->fail(S4_ERROR_UNSUPPORTED,
+                              "channel %" PRId64 ": step mode diagonal: the eigenvectors of dA have condition number "
+                              "%.3g, must be at most %g: use step mode linear or dense",
+                              first->channel, first->value, CPU_STEP_CONDITION_MAX);
     case CPU_FAILURE_LIBRARY:
         break;
     }
@@ -77,16 +84,17 @@ s4_status cpu_failure_raise(const s4_shape *shape, const cpu_failure *first)
 
 typedef struct conversion {
     const s4_shape *shape;
-    const s4_system *system; /* lambda, b, p */
+    const s4_system *system; /* lambda, b, p, dt */
     double *matrices;
-    const double *raw_dt; /* (H): t(raw_dt) is the step that `from` belongs to, rate times it the one of `to` */
-    s4_transform dt_transform;
-    double rate;
+    double scale_from, scale_to; /* times the system's dt: the steps that `from` and `to` belong to */
     int64_t from, to;
-    const double *c_from; /* (H,n,2) */
-    double *c;            /* rows (n,2) */
-    int64_t stride;       /* doubles from row to row of c */
+    cpu_read_out_rows rows; /* in place */
 } conversion;
+
+static double *row_of(const conversion *cv, int64_t kernel, int64_t h)
+{
+    return cv->rows.c + kernel * cv->rows.kernel + h * cv->rows.channel;
+}
 
 /* Undo length `undo` (0 = not), double `doublings` times from length `from`, set up for length `set_up` (0 = not). */
 typedef struct moves {
@@ -96,7 +104,7 @@ typedef struct moves {
 
 static moves choose_moves(const conversion *cv)
 {
-    if (cv->from && cv->to && cv->rate == 1) {
+    if (cv->from && cv->to && cv->scale_from == cv->scale_to) {
         int doublings = 0;
         int64_t length = cv->from;
         while (length < cv->to && length <= INT64_MAX / 2) {
@@ -115,18 +123,18 @@ static int fail_channel(cpu_failure *failure, cpu_failure_kind kind, int64_t h, 
     return 0;
 }
 
-/* dA^length at step dt, in one of the lane's matrices 1 and 2; NULL on failure. */
-static double *channel_power(const conversion *cv, const cpu_lane *lane, int64_t h, double dt, int64_t length,
+/* dA^length at step scale * dt, in one of the lane's matrices 1 and 2; NULL on failure. */
+static double *channel_power(const conversion *cv, const cpu_lane *lane, int64_t h, double scale, int64_t length,
                              cpu_failure *failure)
 {
     const s4_shape *shape = cv->shape;
     int64_t state = 2 * shape->modes;
     cpu_linear linear = cpu_linear_view(shape->modes, shape->rank, lane->linear);
-    if (!cpu_linear_build(shape, cv->system, h, dt, &linear)) {
-        fail_channel(failure, CPU_FAILURE_STEP, h, length, dt);
+    if (!cpu_linear_build(shape, cv->system, h, scale, &linear)) {
+        fail_channel(failure, CPU_FAILURE_STEP, h, length, scale * cpu_dt(shape, cv->system, h, 0));
         return NULL;
     }
-    cpu_linear_dense(&linear, lane->matrix[0], lane->unit);
+    cpu_linear_dense(&linear, lane->matrix[0]);
     double *power = cpu_matrix_power(state, lane->matrix[0], length, &lane->matrix[1]);
     if (cpu_first_not_finite(state * state, power) >= 0) {
         fail_channel(failure, CPU_FAILURE_OVERFLOW, h, length, 0);
@@ -135,21 +143,26 @@ static double *channel_power(const conversion *cv, const cpu_lane *lane, int64_t
     return power;
 }
 
-/* row <- row + sign * row * matrix */
-static void add_product(int64_t state, double sign, const double *matrix, double *row, double *scratch)
+/* row <- row + sign * row * matrix, for the rows of all kernels */
+static void add_products(const conversion *cv, const cpu_lane *lane, int64_t h, double sign, const double *matrix)
 {
-    cpu_row_times_matrix(state, row, matrix, scratch);
-    for (int64_t m = 0; m < state; m++) row[m] += sign * scratch[m];
+    int64_t state = 2 * cv->shape->modes;
+    double *product = lane->rows;
+    for (int64_t kernel = 0; kernel < cv->shape->kernels; kernel++) {
+        double *row = row_of(cv, kernel, h);
+        cpu_row_times_matrix(state, row, matrix, product);
+        for (int64_t m = 0; m < state; m++) row[m] += sign * product[m];
+    }
 }
 
-/* row <- the c of c (I - power) = row; power is destroyed. */
-static int solve_row(const conversion *cv, const cpu_lane *lane, int64_t h, double *power, cpu_failure *failure)
+/* row <- the c of c (I - power) = row, for the rows of all kernels; power is destroyed. */
+static int solve_rows(const conversion *cv, const cpu_lane *lane, int64_t h, double *power, cpu_failure *failure)
 {
     int64_t state = 2 * cv->shape->modes;
     lapack_int size = (lapack_int)state;
-    double *work = lane->condition;
-    lapack_int *pivots = (lapack_int *)(lane->condition + 4 * state);
-    lapack_int *integer_work = (lapack_int *)(lane->condition + 5 * state);
+    double *work = lane->rows; /* (4,N) */
+    lapack_int *pivots = (lapack_int *)(lane->rows + 4 * state);
+    lapack_int *integer_work = (lapack_int *)(lane->rows + 5 * state);
 
     /* 1-norm of the transpose: rows of the row-major matrix are its columns. Not under 1: the errors of dA^L are
      * relative to I, so a difference of nearly equal matrices is as bad as it is small. */
@@ -173,29 +186,27 @@ static int solve_row(const conversion *cv, const cpu_lane *lane, int64_t h, doub
     }
     if (!(condition >= least_condition(cv->shape)))
         return fail_channel(failure, CPU_FAILURE_UNDO, h, cv->from, condition);
-    info = LAPACKE_dgetrs_work(LAPACK_COL_MAJOR, 'N', size, 1, power, size, pivots, lane->row, size);
+    for (int64_t kernel = 0; kernel < cv->shape->kernels && !info; kernel++)
+        info = LAPACKE_dgetrs_work(LAPACK_COL_MAJOR, 'N', size, 1, power, size, pivots, row_of(cv, kernel, h), size);
     if (info) return fail_channel(failure, CPU_FAILURE_LIBRARY, h, cv->from, info);
     return 1;
 }
 
-static int undo_row(const conversion *cv, const cpu_lane *lane, int64_t h, double dt, int64_t length,
-                    cpu_failure *failure)
+static int undo_rows(const conversion *cv, const cpu_lane *lane, int64_t h, int64_t length, cpu_failure *failure)
 {
-    double *power = channel_power(cv, lane, h, dt, length, failure);
-    return power && solve_row(cv, lane, h, power, failure);
+    double *power = channel_power(cv, lane, h, cv->scale_from, length, failure);
+    return power && solve_rows(cv, lane, h, power, failure);
 }
 
-static int double_row(const conversion *cv, const cpu_lane *lane, int64_t h, double dt, int doublings,
-                      cpu_failure *failure)
+static int double_rows(const conversion *cv, const cpu_lane *lane, int64_t h, int doublings, cpu_failure *failure)
 {
-    int64_t state = 2 * cv->shape->modes;
-    double *power = channel_power(cv, lane, h, dt, cv->from, failure);
+    double *power = channel_power(cv, lane, h, cv->scale_from, cv->from, failure);
     if (!power) return 0;
     double *next = power == lane->matrix[1] ? lane->matrix[2] : lane->matrix[1];
     for (int i = 0; i < doublings; i++) {
-        add_product(state, 1, power, lane->row, lane->condition);
+        add_products(cv, lane, h, 1, power);
         if (i + 1 == doublings) break;
-        cpu_matrix_product(state, power, power, next);
+        cpu_matrix_product(2 * cv->shape->modes, power, power, next);
         double *squared = next;
         next = power;
         power = squared;
@@ -203,12 +214,11 @@ static int double_row(const conversion *cv, const cpu_lane *lane, int64_t h, dou
     return 1;
 }
 
-static int set_up_row(const conversion *cv, const cpu_lane *lane, int64_t h, double dt, int64_t length,
-                      cpu_failure *failure)
+static int set_up_rows(const conversion *cv, const cpu_lane *lane, int64_t h, int64_t length, cpu_failure *failure)
 {
-    double *power = channel_power(cv, lane, h, dt, length, failure);
+    double *power = channel_power(cv, lane, h, cv->scale_to, length, failure);
     if (!power) return 0;
-    add_product(2 * cv->shape->modes, -1, power, lane->row, lane->condition);
+    add_products(cv, lane, h, -1, power);
     return 1;
 }
 
@@ -216,21 +226,25 @@ static void convert_channel(const conversion *cv, const moves *todo, const cpu_l
                             cpu_failure *failure)
 {
     int64_t modes = cv->shape->modes, state = 2 * modes;
-    double *row = lane->row;
-    double dt_from = cpu_transform_value(cv->dt_transform, cv->raw_dt[h]);
-    double dt_to = dt_from * cv->rate;
-
-    cpu_split(modes, cv->c_from + h * state, row);
-    for (int64_t n = 0; n < modes; n++) row[modes + n] = -row[modes + n];
-    if (todo->undo && !undo_row(cv, lane, h, dt_from, todo->undo, failure)) return;
-    if (todo->doublings && !double_row(cv, lane, h, dt_from, todo->doublings, failure)) return;
-    if (todo->set_up && !set_up_row(cv, lane, h, dt_to, todo->set_up, failure)) return;
-    if (cpu_first_not_finite(state, row) >= 0) {
-        fail_channel(failure, CPU_FAILURE_OVERFLOW, h, cv->to ? cv->to : cv->from, 0);
-        return;
+    for (int64_t kernel = 0; kernel < cv->shape->kernels; kernel++) {
+        double *row = row_of(cv, kernel, h);
+        cpu_split(modes, row, lane->row);
+        for (int64_t n = 0; n < modes; n++) lane->row[modes + n] = -lane->row[modes + n];
+        memcpy(row, lane->row, (size_t)state * sizeof *row);
     }
-    for (int64_t n = 0; n < modes; n++) row[modes + n] = -row[modes + n];
-    cpu_interleave(modes, row, cv->c + h * cv->stride);
+    if (todo->undo && !undo_rows(cv, lane, h, todo->undo, failure)) return;
+    if (todo->doublings && !double_rows(cv, lane, h, todo->doublings, failure)) return;
+    if (todo->set_up && !set_up_rows(cv, lane, h, todo->set_up, failure)) return;
+    for (int64_t kernel = 0; kernel < cv->shape->kernels; kernel++) {
+        double *row = row_of(cv, kernel, h);
+        if (cpu_first_not_finite(state, row) >= 0) {
+            fail_channel(failure, CPU_FAILURE_OVERFLOW, h, cv->to ? cv->to : cv->from, 0);
+            return;
+        }
+        memcpy(lane->row, row, (size_t)state * sizeof *row);
+        for (int64_t n = 0; n < modes; n++) lane->row[modes + n] = -lane->row[modes + n];
+        cpu_interleave(modes, lane->row, row);
+    }
 }
 
 static s4_status convert(const conversion *cv)
@@ -250,60 +264,59 @@ static s4_status convert(const conversion *cv)
     return cpu_failure_raise(shape, &first);
 }
 
-/* ---- entries -------------------------------------------------------------------------------------------------------
- */
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
+
+static cpu_read_out_rows dense_rows(const s4_shape *shape, double *c)
+{
+    int64_t state = 2 * shape->modes;
+    return (cpu_read_out_rows){.c = c, .kernel = shape->d_model * state, .channel = state};
+}
 
 s4_status cpu_convert_c(const s4_setup *setup, int64_t from, int64_t to, double *c)
 {
     if (from == to) return S4_OK;
-    const s4_shape *shape = setup->shape;
-    int64_t state = 2 * shape->modes;
-    conversion cv = {.shape = shape,
+    conversion cv = {.shape = setup->shape,
                      .system = &setup->system,
                      .matrices = setup->matrices,
-                     .raw_dt = setup->system.dt,
-                     .dt_transform = S4_TRANSFORM_NONE,
-                     .rate = 1,
+                     .scale_from = 1,
+                     .scale_to = 1,
                      .from = from,
                      .to = to,
-                     .c_from = c,
-                     .c = c,
-                     .stride = state};
+                     .rows = dense_rows(setup->shape, c)};
     return convert(&cv);
 }
 
 s4_status cpu_read_c(const s4_shape *shape, const s4_system *system, const s4_raw *raw, double *matrices, int64_t to,
-                     double *c, int64_t stride)
+                     const cpu_read_out_rows *rows)
 {
-    int64_t state = 2 * shape->modes;
-    if (raw->c_length == to && (to == 0 || shape->rate == 1)) { /* as it is stored: no lanes are needed */
-        for (int64_t h = 0; h < shape->d_model; h++)
-            memcpy(c + h * stride, raw->parameter[S4_PARAMETER_C] + h * state, (size_t)state * sizeof *c);
-        return S4_OK;
-    }
+    int as_stored = raw->c_length == to && (to == 0 || shape->rate == 1);
+    int from_plain = raw->c_length == 0 || (raw->plain_c && !as_stored);
     conversion cv = {.shape = shape,
                      .system = system,
                      .matrices = matrices,
-                     .raw_dt = raw->parameter[S4_PARAMETER_INV_DT],
-                     .dt_transform = raw->dt_transform,
-                     .rate = shape->rate,
-                     .from = raw->c_length,
+                     .scale_from = 1 / shape->rate,
+                     .scale_to = 1,
+                     .from = from_plain ? 0 : raw->c_length,
                      .to = to,
-                     .c_from = raw->parameter[S4_PARAMETER_C],
-                     .c = c,
-                     .stride = stride};
-    if (cv.from && raw->plain_c) {
-        cv.c_from = raw->plain_c;
-        cv.from = 0;
-    }
-    return convert(&cv);
+                     .rows = *rows};
+    const double *c = from_plain && raw->c_length ? raw->plain_c : raw->parameter[S4_PARAMETER_C];
+    for (int64_t kernel = 0; kernel < shape->kernels; kernel++)
+        for (int64_t h = 0; h < shape->d_model; h++) {
+            double *row = row_of(&cv, kernel, h);
+            for (int64_t n = 0; n < shape->modes; n++, c += 2) {
+                int limited = cpu_is_bandlimited(shape, raw, system->lambda, h, n);
+                row[2 * n] = limited ? 0 : c[0];
+                row[2 * n + 1] = limited ? 0 : c[1];
+            }
+        }
+    return as_stored || (!cv.from && !to) ? S4_OK : convert(&cv);
 }
 
 s4_status cpu_read_out(const s4_task *task)
 {
     const s4_shape *shape = task->shape;
     s4_system system = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]);
+    cpu_read_out_rows rows = dense_rows(shape, system.c);
     int64_t to = shape->direction == S4_DIRECTION_STEP ? 0 : shape->kernel_length;
-    return cpu_read_c(shape, &system, task->raw, task->buffer[S4_BUFFER_SETUP_MATRICES], to, system.c,
-                      2 * shape->modes);
+    return cpu_read_c(shape, &system, task->raw, task->buffer[S4_BUFFER_SETUP_MATRICES], to, &rows);
 }

@@ -1,31 +1,42 @@
 /*
  * The recurrence with dense dA in the real basis [Re x; Im x], O(N^2) a sample: x <- dA x + dB u[t],
- * y[t] = c x + D u[t] with c = [2 Re C, -2 Im C]. dA is stored by columns: the sum over columns keeps the innermost
- * loop on contiguous memory.
+ * y_c[t] = c x + D_c u[t] with c = [2 Re C_c, -2 Im C_c]. dA is stored by columns: the sum over columns keeps the
+ * innermost loop on contiguous memory.
  */
 #include <string.h>
 
 #include "cpu/place.h"
 
+int cpu_make_dense(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
+                   cpu_failure *failure)
+{
+    int64_t state = 2 * shape->modes;
+    cpu_linear linear = cpu_linear_view(shape->modes, shape->rank, lane->linear);
+    if (!cpu_linear_build(shape, system, h, 1, &linear)) {
+        *failure = (cpu_failure){.kind = CPU_FAILURE_STEP, .channel = h, .value = cpu_dt(shape, system, h, 0)};
+        return 0;
+    }
+    memcpy(base + state * state, linear.b, (size_t)state * sizeof *base);
+    cpu_linear_dense(&linear, lane->matrix[0]);
+    for (int64_t m = 0; m < state; m++)
+        for (int64_t k = 0; k < state; k++) base[k * state + m] = lane->matrix[0][m * state + k];
+    return 1;
+}
+
 void cpu_step_dense(const cpu_step_row *row)
 {
-    s4_dtype dtype = row->shape->dtype;
-    int64_t state = 2 * row->shape->modes;
-    const double *dA = row->system, *dB = dA + state * state, *c = dB + state;
+    const s4_shape *shape = row->shape;
+    int64_t state = 2 * shape->modes;
+    const double *dA = row->system, *dB = dA + state * state, *c_rows = dB + state;
     double *x = row->x, *next = row->scratch;
     for (int64_t t = 0; t < row->length; t++) {
-        double u = cpu_sample(dtype, row->u, t);
+        double u = cpu_sample(shape->dtype, row->u, t * row->u_time);
+        cpu_row_times_matrix(state, x, dA, next);
 #pragma omp simd
-        for (int64_t m = 0; m < state; m++) next[m] = dB[m] * u;
-        for (int64_t k = 0; k < state; k++) {
-            const double *column = dA + k * state;
-            double factor = x[k];
-#pragma omp simd
-            for (int64_t m = 0; m < state; m++) next[m] += column[m] * factor;
+        for (int64_t m = 0; m < state; m++) x[m] = next[m] + dB[m] * u;
+        for (int64_t c = 0; c < shape->channels; c++) {
+            double y = cpu_inner(state, c_rows + c * state, x) + row->d[c * shape->d_model] * u;
+            cpu_put_sample(shape->dtype, row->y, c * row->y_output + t * row->y_time, y);
         }
-        memcpy(x, next, (size_t)state * sizeof *x);
-        double y = row->d * u;
-        for (int64_t m = 0; m < state; m++) y += c[m] * x[m];
-        cpu_put_sample(dtype, row->y, t, y);
     }
 }

@@ -128,7 +128,7 @@ s4_status s4_array_convert(s4_array *array, s4_dtype dtype)
 
 #define SAFETENSORS ".safetensors"
 
-static int ends_with(const char *text, const char *suffix)
+int s4_ends_with(const char *text, const char *suffix)
 {
     size_t length = strlen(text), suffix_length = strlen(suffix);
     return length >= suffix_length && strcmp(text + length - suffix_length, suffix) == 0;
@@ -157,10 +157,34 @@ static s4_status read_tensor(const char *path, const char *name, s4_array **arra
     return status;
 }
 
+static s4_status read_npy(const char *path, s4_array **array, int64_t *rate)
+{
+    (void)rate;
+    return s4_npy_read(path, array);
+}
+
+static s4_status read_csv(const char *path, s4_array **array, int64_t *rate)
+{
+    (void)rate;
+    return s4_csv_read(path, array);
+}
+
+static const struct {
+    const char *suffix;
+    s4_status (*read)(const char *path, s4_array **array, int64_t *rate);
+} formats[] = {{".npy", read_npy}, {".wav", s4_wav_read}, {".csv", read_csv}};
+
 s4_status s4_array_read(const char *source, s4_array **array)
 {
-    if (!array) return s4_fail(S4_ERROR_ARGUMENT, "s4_array_read: array is NULL");
+    int64_t rate;
+    return s4_array_read_rate(source, array, &rate);
+}
+
+s4_status s4_array_read_rate(const char *source, s4_array **array, int64_t *rate)
+{
+    if (!array || !rate) return s4_fail(S4_ERROR_ARGUMENT, "s4_array_read: %s is NULL", array ? "rate" : "array");
     *array = NULL;
+    *rate = 0;
     if (!source) return s4_fail(S4_ERROR_ARGUMENT, "s4_array_read: source is NULL");
 
     const char *separator = find_separator(source);
@@ -174,7 +198,9 @@ s4_status s4_array_read(const char *source, s4_array **array)
         free(path);
         return status;
     }
-    if (ends_with(source, SAFETENSORS)) return read_tensor(source, "", array);
-    if (ends_with(source, ".npy")) return s4_npy_read(source, array);
-    return s4_fail(S4_ERROR_ARGUMENT, "%s: a tensor is read from FILE.npy or FILE" SAFETENSORS ":NAME", source);
+    if (s4_ends_with(source, SAFETENSORS)) return read_tensor(source, "", array);
+    for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
+        if (s4_ends_with(source, formats[i].suffix)) return formats[i].read(source, array, rate);
+    return s4_fail(S4_ERROR_ARGUMENT, "%s: a tensor is read from FILE.npy, FILE.wav, FILE.csv or FILE" SAFETENSORS ":NAME",
+                   source);
 }

@@ -110,14 +110,14 @@ static inline int64_t s4_setup_lane(int64_t modes)
     return ((3 * state + 10) * state + 7) / 8 * 8;
 }
 
-#define S4_STEP_ROWS 3 /* a state and its scratch */
+#define S4_STEP_ROWS 2 /* a state and its scratch */
 
 /* Doubles of the recurrence of one channel. linear: dA in factors (diagonal layers: dA), dB, and C of every output; dense:
  * dA as a matrix; diagonal, of a DPLR layer: eigenvalues and eigenvectors of dA, and their inverse. */
 static inline int64_t s4_step_system(const s4_shape *s)
 {
     int64_t state = 2 * s->modes;
-    if (s->mode == S4_MODE_DIAG || s->step_mode == S4_STEP_LINEAR) return (3 + 2 * s->rank + s->channels) * state;
+    if (s->mode == S4_MODE_DIAG || s->step_mode == S4_STEP_LINEAR) return (2 + 2 * s->rank + s->channels) * state;
     if (s->step_mode == S4_STEP_DENSE) return (state + 1 + s->channels) * state;
     return (2 * state + 2 + s->channels) * state;
 }
@@ -296,7 +296,7 @@ typedef struct s4_backend {
 
     /* optional, for layers: dA, dB (closed, see s4_layer_discrete), powers; conversion of the read-out */
     s4_status (*discrete)(const s4_setup *setup, double *dA, double *dB, int64_t power, double *dA_power);
-    /* DPLR: c (kernels,H,n,2) from length `from` to length `to` (0 = plain), in place; undefined after S4_ERROR_SINGULAR */
+    /* DPLR: c (kernels,H,n,2) from length `from` to length `to` (0 = plain), in place; undefined after a failure */
     s4_status (*convert_c)(const s4_setup *setup, int64_t from, int64_t to, double *c);
     /* effective parameters at rate 1 from raw ones; S4_ERROR_NOT_FINITE */
     s4_status (*effective)(const s4_shape *shape, const s4_raw *raw, const s4_system *system);

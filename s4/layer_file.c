@@ -1,219 +1,214 @@
 /*
- * Layers in safetensors files, under the names of published checkpoints. Sizes are read off the shapes: a table gives
- * every tensor's shape in letters, the first tensor with a letter sets its size, and all others must agree.
+ * Layers from safetensors files, under the names of checkpoints. Sizes are read off the shapes: every tensor's shape is
+ * given in letters, the first tensor with a letter sets its size, and all others must agree.
  */
+#include "s4/layer_file.h"
+
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "s4/errors.h"
-#include "s4/io.h"
-#include "s4/layer.h"
 #include "s4/tensor_file.h"
 
-#define DEFAULT_PREFIX "layer."
-#define LENGTH_NAME "kernel.l_kernel" /* the length that C belongs to */
-#define COUNT(table) ((int)(sizeof(table) / sizeof *(table)))
+#define NAME_ROOM 48 /* for any folder and name of the lists */
+#define RELU_SHIFT 1e-4
 
-/* ---- what a file holds ------------------------------------------------------------------------------------------- */
+static const char letters[] = "HSnRKM";
+enum { LETTER_H, LETTER_S, LETTER_N, LETTER_R, LETTER_K, LETTER_M, LETTER_COUNT };
 
-/* Shapes in the letters of `letters`; digits stand for themselves. Tensors are read in this order. `several`: what it
- * means where dimension `one` is more than 1: layers that exist, but not in this version. */
-static const struct parameter {
-    s4_parameter which;
-    const char *name;
-    const char *shape;
-    int one;
-    const char *several;
-} parameters[] = {
-    {S4_PARAMETER_INV_DT, "kernel.inv_dt", "H1", 1, "one dt per mode (untied)"},
-    {S4_PARAMETER_A_REAL, "kernel.A_real", "Sn", 0, NULL},
-    {S4_PARAMETER_A_IMAG, "kernel.A_imag", "Sn", 0, NULL},
-    {S4_PARAMETER_B, "kernel.B", "1Sn2", 0, NULL},
-    {S4_PARAMETER_P, "kernel.P", "RSn2", 0, NULL},
-    {S4_PARAMETER_C, "kernel.C", "1Hn2", 0, "several channels or two directions"},
-    {S4_PARAMETER_D, "D", "1H", 0, "several channels"},
-};
-#define FIRST_NAME "kernel.inv_dt" /* a prefix with this name is taken for a layer */
-
-static const char letters[] = "HSnR";
-enum { LETTER_H, LETTER_S, LETTER_N, LETTER_R, LETTER_COUNT };
-
-/* Metadata and the values that this version supports; "" and an absent key always are. */
-static const struct {
-    const char *key;
-    const char *supported[4];
-} settings[] = {
-    {"mode", {"dplr"}},
-    {"disc", {"bilinear"}},
-    {"bidirectional", {"0", "false", "False"}},
-    {"bandlimit", {NULL}},
-};
-
-/* Metadata with the name of a transform, and the default. */
-static const struct transform_key {
-    const char *key;
-    size_t field; /* in s4_layer_options */
-    s4_transform absent;
-} transforms[] = {
-    {"dt_transform", offsetof(s4_layer_options, dt_transform), S4_TRANSFORM_EXP},
-    {"real_transform", offsetof(s4_layer_options, real_transform), S4_TRANSFORM_EXP},
-    {"imag_transform", offsetof(s4_layer_options, imag_transform), S4_TRANSFORM_NONE},
-};
-#define TRANSFORM_LAST S4_TRANSFORM_SOFTPLUS
-
-static const struct {
-    s4_discretisation discretisation;
-    const char *name;
-} discretisations[] = {{S4_BILINEAR, "bilinear"}, {S4_ZOH, "zoh"}, {S4_DSS, "dss"}};
-
-/* ---- reading ----------------------------------------------------------------------------------------------------- */
+/* C after D: the skip and the directions tell how many kernels there must be. Lambda first: it has the modes. */
+static const s4_parameter order[S4_PARAMETER_COUNT] = {
+    S4_PARAMETER_A_REAL, S4_PARAMETER_A_IMAG, S4_PARAMETER_INV_DT, S4_PARAMETER_B,
+    S4_PARAMETER_P,      S4_PARAMETER_D,      S4_PARAMETER_C};
 
 typedef struct reading {
     const char *path, *prefix;
     s4_tensors *file;
-    char *name;                         /* prefix and room for any name of the tables; see full_name */
-    int64_t size[LETTER_COUNT];         /* 0: not known yet */
-    s4_array *array[COUNT(parameters)]; /* in the order of the table */
+    const s4_layer_names *names;
+    char *name;                          /* room for a full name; see full_name */
+    int64_t size[LETTER_COUNT];          /* 0: not known yet */
+    s4_array *array[S4_PARAMETER_COUNT]; /* NULL: not in the file */
     int64_t length;
-    s4_layer_options options;
+    s4_layer_settings settings;
 } reading;
 
-static const char *full_name(reading *r, const char *name)
+/* ---- which kind of file ---------------------------------------------------------------------------------------------- */
+
+static const char *join(reading *r, const char *folder, const char *name)
 {
-    strcpy(r->name + strlen(r->prefix), name);
+    (void)snprintf(r->name, strlen(r->prefix) + NAME_ROOM, "%s%s%s", r->prefix, folder, name);
     return r->name;
 }
 
-static int begins_with(const char *text, const char *start) { return strncmp(text, start, strlen(start)) == 0; }
+static const char *full_name(reading *r, s4_parameter which)
+{
+    return join(r, which == S4_PARAMETER_D ? "" : r->names->folder, r->names->tensor[which].name);
+}
 
-/* No FIRST_NAME under the prefix: says where there is one. */
-static s4_status no_layer(const reading *r)
+static int recognise(reading *r)
+{
+    for (int k = 0; k < s4_layer_name_count && !r->names; k++)
+        if (s4_tensors_has(r->file, join(r, s4_layer_name_list[k].folder, s4_layer_name_list[k].sign)))
+            r->names = &s4_layer_name_list[k];
+    return r->names != NULL;
+}
+
+/* Length of the prefix if the tensor is the sign of a layer, else -1. */
+static int64_t prefix_before_sign(const char *tensor)
+{
+    for (int k = 0; k < s4_layer_name_count; k++) {
+        char end[NAME_ROOM];
+        (void)snprintf(end, sizeof end, "%s%s", s4_layer_name_list[k].folder, s4_layer_name_list[k].sign);
+        if (s4_ends_with(tensor, end)) return (int64_t)(strlen(tensor) - strlen(end));
+    }
+    return -1;
+}
+
+/* Says where there are layers. */
+static s4_status no_layer(reading *r)
 {
     char found[256];
     size_t used = 0;
     int64_t layers = 0, under_prefix = 0;
     for (int64_t i = 0; i < s4_tensors_count(r->file); i++) {
         const char *name = s4_tensors_name(r->file, i);
-        size_t length = strlen(name), last = strlen(FIRST_NAME);
-        under_prefix += begins_with(name, r->prefix);
-        if (length < last || strcmp(name + length - last, FIRST_NAME) != 0) continue;
+        under_prefix += strncmp(name, r->prefix, strlen(r->prefix)) == 0;
+        int64_t prefix = prefix_before_sign(name);
+        if (prefix < 0) continue;
         layers++;
         if (used + 64 < sizeof found)
             used += (size_t)snprintf(found + used, sizeof found - used, "%s\"%.*s\"", layers > 1 ? ", " : "",
-                                     length - last < 56 ? (int)(length - last) : 56, name);
+                                     prefix < 56 ? (int)prefix : 56, name);
         else if (used + 4 < sizeof found)
             used += (size_t)snprintf(found + used, sizeof found - used, "...");
     }
     if (layers)
         return s4_fail(S4_ERROR_FORMAT, "%s: has no layer under the prefix \"%.64s\", but %lld elsewhere: %s", r->path,
                        r->prefix, (long long)layers, found);
-    if (under_prefix) return s4_fail(S4_ERROR_FORMAT, "%s: has no tensor \"%.80s" FIRST_NAME "\"", r->path, r->prefix);
-    return s4_fail(S4_ERROR_FORMAT, "%s: has no tensor under the prefix \"%.64s\" and no " FIRST_NAME " under any",
-                   r->path, r->prefix);
+    if (under_prefix)
+        return s4_fail(S4_ERROR_FORMAT, "%s: has no tensor \"%.80skernel.inv_dt\"", r->path, r->prefix);
+    return s4_fail(S4_ERROR_FORMAT, "%s: has no tensor under the prefix \"%.64s\" and no kernel.inv_dt under any", r->path,
+                   r->prefix);
 }
 
-static s4_status read_settings(const reading *r)
+/* ---- shapes ---------------------------------------------------------------------------------------------------------- */
+
+/* Size that a letter stands for; NULL for a digit. */
+static int64_t *size_of(reading *r, char letter)
 {
-    for (int s = 0; s < COUNT(settings); s++) {
-        const char *value = s4_tensors_metadata(r->file, settings[s].key);
-        if (!value || !value[0]) continue;
-        const char *const *supported = settings[s].supported;
-        int known = 0;
-        for (int v = 0; v < COUNT(settings[s].supported) && supported[v]; v++)
-            known |= strcmp(value, supported[v]) == 0;
-        if (!known)
-            return s4_fail(S4_ERROR_UNSUPPORTED, "%s: metadata %s is \"%.40s\", which is not supported, only %s%s%s",
-                           r->path, settings[s].key, value, supported[0] ? "\"" : "an empty one",
-                           supported[0] ? supported[0] : "", supported[0] ? "\"" : "");
-    }
-    return S4_OK;
+    const char *at = strchr(letters, letter);
+    return at ? &r->size[at - letters] : NULL;
 }
 
-static s4_status read_transforms(reading *r)
+/* "(1,4,n,2) or (4,n,2)": the shapes of the table with the sizes known so far. */
+#define EXPECTED_TEXT (2 * S4_SHAPE_TEXT)
+static const char *expected_shape(reading *r, const char *shape, char text[EXPECTED_TEXT])
 {
-    r->options.transforms_given = 1;
-    for (int k = 0; k < COUNT(transforms); k++) {
-        const char *value = s4_tensors_metadata(r->file, transforms[k].key);
-        int transform = (int)transforms[k].absent;
-        if (value && value[0]) {
-            char choices[96] = "";
-            for (transform = 0; transform <= TRANSFORM_LAST; transform++) {
-                const char *name = s4_transform_name((s4_transform)transform);
-                if (strcmp(value, name) == 0) break;
-                size_t used = strlen(choices);
-                (void)snprintf(choices + used, sizeof choices - used, "%s%s", transform ? ", " : "", name);
-            }
-            if (transform > TRANSFORM_LAST)
-                return s4_fail(S4_ERROR_FORMAT, "%s: metadata %s is \"%.40s\", none of %s", r->path, transforms[k].key,
-                               value, choices);
+    size_t used = (size_t)snprintf(text, EXPECTED_TEXT, "(");
+    const char *before = "";
+    for (; *shape; shape++) {
+        if (*shape == '|') {
+            used += (size_t)snprintf(text + used, EXPECTED_TEXT - used, ") or (");
+            before = "";
+            continue;
         }
-        *(s4_transform *)((char *)&r->options + transforms[k].field) = (s4_transform)transform;
+        const int64_t *size = size_of(r, *shape);
+        if (size && *size)
+            used += (size_t)snprintf(text + used, EXPECTED_TEXT - used, "%s%" PRId64, before, *size);
+        else
+            used += (size_t)snprintf(text + used, EXPECTED_TEXT - used, "%s%c", before, *shape);
+        before = ",";
     }
-    return S4_OK;
-}
-
-/* "(1,4,n,2)": the shape of the table with the sizes known so far. */
-static const char *expected_shape(const reading *r, const char *shape, char text[S4_SHAPE_TEXT])
-{
-    size_t used = 0;
-    for (int d = 0; shape[d]; d++) {
-        const char *letter = strchr(letters, shape[d]);
-        int64_t size = letter ? r->size[letter - letters] : shape[d] - '0';
-        const char *before = d ? "," : "(";
-        used += (size_t)(size ? snprintf(text + used, S4_SHAPE_TEXT - used, "%s%" PRId64, before, size)
-                              : snprintf(text + used, S4_SHAPE_TEXT - used, "%s%c", before, shape[d]));
-    }
-    (void)snprintf(text + used, S4_SHAPE_TEXT - used, ")");
+    (void)snprintf(text + used, EXPECTED_TEXT - used, ")");
     return text;
 }
 
-/* Compares the shape with the table's, and takes sizes that were not known. */
-static s4_status check_shape(reading *r, const struct parameter *p, const s4_array *array)
+/* One alternative, `dimensions` characters. */
+static int fits(reading *r, const char *shape, int dimensions, const s4_array *array)
 {
-    char found[S4_SHAPE_TEXT], expected[S4_SHAPE_TEXT];
-    (void)s4_shape_text(array->rank, array->shape, found);
-    (void)expected_shape(r, p->shape, expected);
-
-    int fits = array->rank == (int)strlen(p->shape);
-    if (fits && p->several && array->shape[p->one] > 1)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "%s: tensor \"%.100s\" has shape %s: %s, which is not supported, only %s",
-                       r->path, full_name(r, p->name), found, p->several, expected);
-    for (int d = 0; fits && p->shape[d]; d++) {
-        const char *letter = strchr(letters, p->shape[d]);
-        int64_t *size = letter ? &r->size[letter - letters] : NULL;
-        if (size && *size == 0) *size = array->shape[d];
-        fits = array->shape[d] >= 1 && array->shape[d] == (size ? *size : p->shape[d] - '0');
+    if (array->rank != dimensions) return 0;
+    for (int d = 0; d < dimensions; d++) {
+        const int64_t *size = size_of(r, shape[d]);
+        int64_t wanted = size ? *size : shape[d] - '0';
+        if (array->shape[d] < 1 || (wanted && array->shape[d] != wanted)) return 0;
     }
-    if (!fits)
-        return s4_fail(S4_ERROR_FORMAT, "%s: tensor \"%.100s\" has shape %s, expected %s", r->path,
-                       full_name(r, p->name), found, expected);
+    return 1;
+}
+
+/* Compares the shape with the table's, and takes sizes that were not known. */
+static s4_status check_shape(reading *r, s4_parameter which, const s4_array *array)
+{
+    const char *table = r->names->tensor[which].shape;
+    for (const char *shape = table; *shape;) {
+        int dimensions = (int)strcspn(shape, "|");
+        if (fits(r, shape, dimensions, array)) {
+            for (int d = 0; d < dimensions; d++)
+                if (size_of(r, shape[d])) *size_of(r, shape[d]) = array->shape[d];
+            return S4_OK;
+        }
+        shape += dimensions + (shape[dimensions] == '|');
+    }
+    char found[S4_SHAPE_TEXT], expected[EXPECTED_TEXT];
+    int other = which == S4_PARAMETER_C && array->rank == 4 && r->settings.options.bidirectional == 0 &&
+                array->shape[0] == 2 * r->size[LETTER_K];
+    return s4_fail(S4_ERROR_FORMAT, "%s: tensor \"%.100s\" has shape %s, expected %s%s", r->path, full_name(r, which),
+                   s4_shape_text(array->rank, array->shape, found), expected_shape(r, table, expected),
+                   other ? ": is the layer bidirectional, which nothing says?" : "");
+}
+
+/* What the letters must satisfy among themselves. */
+static s4_status check_sizes(reading *r)
+{
+    const int64_t *size = r->size;
+    if (size[LETTER_S] && size[LETTER_H] % size[LETTER_S] != 0)
+        return s4_fail(S4_ERROR_FORMAT,
+                       "%s: \"%.100s\" has %" PRId64 " copies, which do not divide the %" PRId64 " channels of the step "
+                       "sizes", r->path, full_name(r, S4_PARAMETER_A_REAL), size[LETTER_S], size[LETTER_H]);
+    if (size[LETTER_R] > S4_RANK_MAX)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "%s: \"%.100s\" has rank %" PRId64 ", at most %d is supported", r->path,
+                       full_name(r, S4_PARAMETER_P), size[LETTER_R], S4_RANK_MAX);
     return S4_OK;
 }
 
-static s4_status read_parameter(reading *r, const struct parameter *p, s4_array **array)
+/* ---- tensors --------------------------------------------------------------------------------------------------------- */
+
+static s4_status read_parameter(reading *r, s4_parameter which)
 {
-    const char *name = full_name(r, p->name);
+    const struct s4_layer_tensor *tensor = &r->names->tensor[which];
+    if (!tensor->name) return S4_OK;
+    const char *name = full_name(r, which);
     if (!s4_tensors_has(r->file, name)) {
-        if (p->which == S4_PARAMETER_P)
-            return s4_fail(S4_ERROR_UNSUPPORTED,
-                           "%s: has no tensor \"%.100s\": this looks like a diagonal layer, "
-                           "which is not supported",
-                           r->path, name);
+        if (tensor->absent != S4_ABSENT_ERROR) return S4_OK;
         return s4_fail(S4_ERROR_FORMAT, "%s: has no tensor \"%.100s\"", r->path, name);
     }
+    s4_array **array = &r->array[which];
     S4_TRY(s4_tensors_read(r->file, name, array));
     if ((*array)->dtype == S4_I64)
         return s4_fail(S4_ERROR_FORMAT, "%s: tensor \"%.100s\" is of dtype I64, expected F32 or F64", r->path, name);
-    S4_TRY(check_shape(r, p, *array));
+    S4_TRY(check_shape(r, which, *array));
     return s4_array_convert(*array, S4_F64);
+}
+
+static s4_status read_parameters(reading *r)
+{
+    r->size[LETTER_M] = 0;
+    for (int i = 0; i < S4_PARAMETER_COUNT; i++) {
+        if (order[i] == S4_PARAMETER_C) {
+            if (!r->size[LETTER_M]) r->size[LETTER_M] = 1; /* a skip without that dimension, or none */
+            r->size[LETTER_K] = r->size[LETTER_M] * (r->settings.options.bidirectional ? 2 : 1);
+        }
+        S4_TRY(read_parameter(r, order[i]));
+    }
+    return check_sizes(r);
 }
 
 /* Absent means plain C. */
 static s4_status read_length(reading *r)
 {
-    const char *name = full_name(r, LENGTH_NAME);
+    if (!r->names->length) return S4_OK;
+    const char *name = join(r, r->names->folder, r->names->length);
     if (!s4_tensors_has(r->file, name)) return S4_OK;
     s4_array *array;
     S4_TRY(s4_tensors_read(r->file, name, &array));
@@ -228,33 +223,86 @@ static s4_status read_length(reading *r)
     if (!status && r->length < 0)
         status = s4_fail(S4_ERROR_FORMAT, "%s: tensor \"%.100s\" is %" PRId64 ", expected a length, or 0 for plain C",
                          r->path, name, r->length);
+    if (!status && r->length && !r->array[S4_PARAMETER_P])
+        status = s4_fail(S4_ERROR_FORMAT, "%s: tensor \"%.100s\" is %" PRId64 ", but without \"P\" the layer is diagonal, and "
+                         "has plain C", r->path, name, r->length);
     return status;
 }
 
-/* What the letters must satisfy among themselves. */
-static s4_status check_sizes(reading *r)
+/* ---- settings -------------------------------------------------------------------------------------------------------- */
+
+/* A setting that does not fit the tensors: the caller's mistake, or the file's. */
+static s4_status misfit(const reading *r, s4_setting setting, const char *why)
 {
-    const int64_t *size = r->size;
-    if (size[LETTER_H] % size[LETTER_S] != 0)
-        return s4_fail(S4_ERROR_FORMAT,
-                       "%s: \"%.80skernel.A_real\" has %" PRId64 " copies, which do not "
-                       "divide the %" PRId64 " channels of \"%.80s" FIRST_NAME "\"",
-                       r->path, r->prefix, size[LETTER_S], size[LETTER_H], r->prefix);
-    if (size[LETTER_R] > S4_RANK_MAX)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "%s: \"%.80skernel.P\" has rank %" PRId64 ", at most %d is supported",
-                       r->path, r->prefix, size[LETTER_R], S4_RANK_MAX);
+    char text[S4_SETTING_TEXT];
+    int caller = r->settings.in_overrides >> setting & 1;
+    return s4_fail(caller ? S4_ERROR_ARGUMENT : S4_ERROR_FORMAT, "%s: %s %s is \"%s\", %s", r->path,
+                   caller ? "override" : "metadata", s4_setting_key(setting),
+                   s4_setting_value(setting, &r->settings.options, text), why);
+}
+
+/* Older files leave no choice in some settings. */
+static s4_status check_fixed(const reading *r)
+{
+    s4_layer_settings fresh;
+    S4_TRY(s4_layer_settings_override(NULL, &fresh));
+    for (int s = 0; s < S4_SETTING_COUNT; s++) {
+        char found[S4_SETTING_TEXT], fixed[S4_SETTING_TEXT], why[96];
+        if (!(r->names->fixed >> s & 1)) continue;
+        const char *expected = s4_setting_value((s4_setting)s, &fresh.options, fixed);
+        if (strcmp(s4_setting_value((s4_setting)s, &r->settings.options, found), expected) == 0) continue;
+        (void)snprintf(why, sizeof why, "in files with \"%s\" it is always \"%s\"", r->names->sign, expected);
+        return misfit(r, (s4_setting)s, why);
+    }
     return S4_OK;
+}
+
+static s4_status settle(reading *r)
+{
+    s4_layer_options *o = &r->settings.options;
+    unsigned given = r->settings.in_file | r->settings.in_overrides;
+    s4_mode mode = r->array[S4_PARAMETER_P] ? S4_MODE_DPLR : S4_MODE_DIAG;
+    if (given >> S4_SETTING_MODE & 1 && o->mode != mode)
+        return misfit(r, S4_SETTING_MODE, mode == S4_MODE_DPLR ? "but there is a tensor P" : "but there is no tensor P");
+    o->mode = mode;
+    if (!(given >> S4_SETTING_DISC & 1)) o->discretisation = mode == S4_MODE_DIAG ? S4_ZOH : S4_BILINEAR;
+    o->d_model = r->size[LETTER_H];
+    o->d_state = 2 * r->size[LETTER_N];
+    o->n_ssm = r->size[LETTER_S];
+    o->rank = r->size[LETTER_R];
+    o->channels = r->size[LETTER_M];
+    const s4_array *dt = r->array[S4_PARAMETER_INV_DT];
+    int64_t steps = dt->rank == 2 ? dt->shape[1] : 1;
+    o->dt_untied = steps > 1 || (steps == r->size[LETTER_N] && o->dt_untied);
+    return S4_OK;
+}
+
+/* ---- the layer ------------------------------------------------------------------------------------------------------- */
+
+/* From the sign and the relu of the file's kind to those of a layer. */
+static void convert(const reading *r, s4_parameter which, s4_parameter_view *view)
+{
+    if (which == S4_PARAMETER_A_IMAG && r->names->imag_negative)
+        for (int64_t i = 0; i < view->count; i++) view->data[i] = 0 - view->data[i];
+    if (which == S4_PARAMETER_A_REAL && r->names->relu_bare && r->settings.options.real_transform == S4_TRANSFORM_RELU)
+        for (int64_t i = 0; i < view->count; i++) view->data[i] -= RELU_SHIFT;
 }
 
 static s4_status fill_layer(const reading *r, s4_layer *layer)
 {
-    for (int i = 0; i < COUNT(parameters); i++) {
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
+        const s4_array *array = r->array[p];
         s4_parameter_view view;
-        S4_TRY(s4_layer_parameter(layer, parameters[i].which, &view));
-        if (view.count != r->array[i]->count)
-            return s4_fail(S4_ERROR_FORMAT, "%s: tensor \"%.80s%s\" has %lld elements, the layer has %lld", r->path,
-                           r->prefix, parameters[i].name, (long long)r->array[i]->count, (long long)view.count);
-        memcpy(view.data, r->array[i]->data, (size_t)view.count * sizeof *view.data);
+        S4_TRY(s4_layer_parameter(layer, (s4_parameter)p, &view));
+        if (!array && r->names->tensor[p].absent == S4_ABSENT_ONES)
+            for (int64_t i = 0; i < view.count; i += 2) view.data[i] = 1; /* real parts */
+        if (!array) continue;
+        if (view.count != array->count)
+            return s4_fail(S4_ERROR_FORMAT, "%s: tensor \"%.80s%s%s\" has %lld elements, the layer has %lld", r->path,
+                           r->prefix, p == S4_PARAMETER_D ? "" : r->names->folder, r->names->tensor[p].name,
+                           (long long)array->count, (long long)view.count);
+        memcpy(view.data, array->data, (size_t)view.count * sizeof *view.data);
+        convert(r, (s4_parameter)p, &view);
     }
     S4_TRY(s4_layer_changed(layer, S4_PARAMETER_ALL));
     return s4_layer_set_length(layer, r->length);
@@ -262,23 +310,14 @@ static s4_status fill_layer(const reading *r, s4_layer *layer)
 
 static s4_status read_layer(reading *r, s4_layer **layer)
 {
-    if (!s4_tensors_has(r->file, full_name(r, FIRST_NAME))) return no_layer(r);
-    S4_TRY(read_settings(r));
-    S4_TRY(read_transforms(r));
-    for (int i = 0; i < COUNT(parameters); i++) S4_TRY(read_parameter(r, &parameters[i], &r->array[i]));
-    S4_TRY(check_sizes(r));
+    S4_TRY(s4_layer_settings_read(r->path, r->file, &r->settings));
+    S4_TRY(check_fixed(r));
+    S4_TRY(read_parameters(r));
+    S4_TRY(settle(r));
     S4_TRY(read_length(r));
-
-    r->options.mode = S4_MODE_DPLR;
-    r->options.discretisation = S4_BILINEAR;
-    r->options.channels = 1;
-    r->options.d_model = r->size[LETTER_H];
-    r->options.d_state = 2 * r->size[LETTER_N];
-    r->options.n_ssm = r->size[LETTER_S];
-    r->options.rank = r->size[LETTER_R];
     s4_layer *created;
-    s4_status status = s4_layer_create(&r->options, &created);
-    if (status == S4_ERROR_ARGUMENT) /* sizes that fit each other, but beyond what a layer may have */
+    s4_status status = s4_layer_create(&r->settings.options, &created);
+    if (status == S4_ERROR_ARGUMENT || status == S4_ERROR_UNSUPPORTED) /* beyond what a layer may have or be */
         return s4_fail(S4_ERROR_UNSUPPORTED, "%s: %s", r->path, s4_last_error());
     S4_TRY(status);
     status = fill_layer(r, created);
@@ -289,108 +328,31 @@ static s4_status read_layer(reading *r, s4_layer **layer)
     return status;
 }
 
-/* New string for the prefix and any name of the tables. */
-static char *name_room(const char *prefix)
+/* Without a prefix: under the usual one, else under none, where the flat files have their names. */
+static s4_status find_and_read(reading *r, const char *prefix, s4_layer **layer)
 {
-    size_t longest = strlen(LENGTH_NAME);
-    for (int i = 0; i < COUNT(parameters); i++)
-        if (strlen(parameters[i].name) > longest) longest = strlen(parameters[i].name);
-    char *name = malloc(strlen(prefix) + longest + 1);
-    if (name) strcpy(name, prefix);
-    return name;
+    r->prefix = prefix ? prefix : S4_LAYER_PREFIX;
+    r->name = malloc(strlen(r->prefix) + NAME_ROOM);
+    if (!r->name) return s4_fail(S4_ERROR_MEMORY, "%s: no memory for a name", r->path);
+    if (!recognise(r) && !prefix) {
+        r->prefix = "";
+        if (!recognise(r)) r->prefix = S4_LAYER_PREFIX;
+    }
+    return r->names ? read_layer(r, layer) : no_layer(r);
 }
 
-s4_status s4_layer_load(const char *path, const char *prefix, s4_layer **layer)
+s4_status s4_layer_load(const char *path, const char *prefix, const char *overrides, s4_layer **layer)
 {
     if (!layer) return s4_fail(S4_ERROR_ARGUMENT, "s4_layer_load: layer is NULL");
     *layer = NULL;
     if (!path) return s4_fail(S4_ERROR_ARGUMENT, "s4_layer_load: path is NULL");
 
-    reading r = {.path = path, .prefix = prefix ? prefix : DEFAULT_PREFIX};
-    S4_INIT(&r.options);
+    reading r = {.path = path};
+    S4_TRY(s4_layer_settings_override(overrides, &r.settings));
     S4_TRY(s4_tensors_open(path, &r.file));
-    r.name = name_room(r.prefix);
-    s4_status status = r.name ? read_layer(&r, layer) : s4_fail(S4_ERROR_MEMORY, "%s: no memory for a name", path);
-    for (int i = 0; i < COUNT(parameters); i++) s4_array_destroy(r.array[i]);
+    s4_status status = find_and_read(&r, prefix, layer);
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++) s4_array_destroy(r.array[p]);
     free(r.name);
     s4_tensors_close(r.file);
-    return status;
-}
-
-/* ---- writing ----------------------------------------------------------------------------------------------------- */
-
-#define NUMBERS_MAX 8
-
-typedef struct writing {
-    s4_metadata_entry metadata[NUMBERS_MAX + COUNT(transforms) + 2];
-    char numbers[NUMBERS_MAX][24];
-    int metadata_count, number_count;
-    s4_array arrays[COUNT(parameters) + 1];
-    char *names[COUNT(parameters) + 1];
-    s4_named_array tensors[COUNT(parameters) + 1];
-} writing;
-
-static void add_text(writing *w, const char *key, const char *value)
-{
-    w->metadata[w->metadata_count++] = (s4_metadata_entry){key, value};
-}
-
-static void add_number(writing *w, const char *key, int64_t number)
-{
-    char *text = w->numbers[w->number_count++];
-    (void)snprintf(text, sizeof w->numbers[0], "%" PRId64, number);
-    add_text(w, key, text);
-}
-
-static void describe(writing *w, const s4_layer_options *options)
-{
-    add_text(w, "mode", s4_mode_name(options->mode));
-    add_number(w, "d_model", options->d_model);
-    add_number(w, "d_state", options->d_state);
-    add_number(w, "rank", options->rank);
-    add_number(w, "n_ssm", options->n_ssm);
-    add_number(w, "channels", options->channels);
-    for (int i = 0; i < COUNT(discretisations); i++)
-        if (discretisations[i].discretisation == options->discretisation) add_text(w, "disc", discretisations[i].name);
-    for (int k = 0; k < COUNT(transforms); k++)
-        add_text(w, transforms[k].key,
-                 s4_transform_name(*(const s4_transform *)((const char *)options + transforms[k].field)));
-}
-
-static s4_status add_tensor(writing *w, int i, const char *prefix, const char *name, s4_array array)
-{
-    w->names[i] = name_room(prefix);
-    if (!w->names[i]) return s4_fail(S4_ERROR_MEMORY, "no memory for the name of a tensor");
-    strcpy(w->names[i] + strlen(prefix), name);
-    w->arrays[i] = array;
-    w->tensors[i] = (s4_named_array){w->names[i], &w->arrays[i]};
-    return S4_OK;
-}
-
-static s4_status write_layer(writing *w, const s4_layer *layer, const char *path, const char *prefix)
-{
-    s4_layer_options options;
-    S4_INIT(&options);
-    S4_TRY(s4_layer_describe(layer, &options));
-    describe(w, &options);
-    for (int i = 0; i < COUNT(parameters); i++) {
-        s4_parameter_view view;
-        S4_TRY(s4_layer_parameter((s4_layer *)layer, parameters[i].which, &view)); /* only read */
-        s4_array array = {.dtype = S4_F64, .rank = view.rank, .count = view.count, .data = view.data};
-        for (int d = 0; d < view.rank; d++) array.shape[d] = view.shape[d];
-        S4_TRY(add_tensor(w, i, prefix, parameters[i].name, array));
-    }
-    int64_t length = s4_layer_length(layer);
-    s4_array scalar = {.dtype = S4_I64, .count = 1, .data = &length};
-    S4_TRY(add_tensor(w, COUNT(parameters), prefix, LENGTH_NAME, scalar));
-    return s4_tensors_write(path, w->metadata, w->metadata_count, w->tensors, COUNT(w->tensors));
-}
-
-s4_status s4_layer_save(const s4_layer *layer, const char *path, const char *prefix)
-{
-    if (!layer || !path) return s4_fail(S4_ERROR_ARGUMENT, "s4_layer_save: %s is NULL", layer ? "path" : "layer");
-    writing w = {0};
-    s4_status status = write_layer(&w, layer, path, prefix ? prefix : DEFAULT_PREFIX);
-    for (int i = 0; i < COUNT(w.names); i++) free(w.names[i]);
     return status;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "s4/errors.h"
-#include "s4/types.h"
+#include "s4/layer.h"
 
 #ifndef S4_VERSION_TEXT
 #define S4_VERSION_TEXT "unversioned"
@@ -22,6 +22,8 @@ static const char *const step_modes[] = {"linear", "dense", "diagonal"};
 static const char *const discretisations[] = {"bilinear", "zoh", "dss"};
 static const char *const layouts[] = {"bhl", "blh"};
 static const char *const transforms[] = {"none", "exp", "relu", "sigmoid", "softplus"};
+static const char *const inits[] = {"legs",     "legt",      "lagt",      "fourier",   "hippo",    "diag-lin",
+                                    "diag-inv", "diag-inv2", "diag-quad", "diag-real", "diag-legs"};
 
 static const char *name(const char *const *table, int count, int value)
 {
@@ -53,6 +55,7 @@ const char *s4_transform_name(s4_transform transform) { return name(transforms, 
 
 const char *s4_discretisation_name(s4_discretisation d) { return name(discretisations, COUNT(discretisations), (int)d); }
 const char *s4_layout_name(s4_layout layout) { return name(layouts, COUNT(layouts), (int)layout); }
+const char *s4_init_name(s4_init init) { return name(inits, COUNT(inits), (int)init); }
 
 size_t s4_dtype_size(s4_dtype dtype)
 {
@@ -76,6 +79,7 @@ PARSER(s4_step_mode, s4_step_mode_parse, "step mode", step_modes, COUNT(step_mod
 PARSER(s4_transform, s4_transform_parse, "transform", transforms, COUNT(transforms))
 PARSER(s4_discretisation, s4_discretisation_parse, "discretisation", discretisations, COUNT(discretisations))
 PARSER(s4_layout, s4_layout_parse, "layout", layouts, COUNT(layouts))
+PARSER(s4_init, s4_init_parse, "init", inits, COUNT(inits))
 
 const char *s4_version(void) { return S4_VERSION_TEXT; }
 

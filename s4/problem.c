@@ -53,6 +53,8 @@ static s4_status check_choices(const s4_problem *p)
     if (recurs && p->bidirectional)
         return s4_fail(S4_ERROR_UNSUPPORTED, "bidirectional layers have no recurrence: their output depends on samples to "
                                              "come");
+    if (p->direction == S4_DIRECTION_STEP && p->step_mode == S4_STEP_DENSE && p->mode == S4_MODE_DIAG)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "step mode dense is for dplr layers; diagonal layers step by linear");
     return S4_OK;
 }
 
@@ -137,7 +139,7 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .kernels = p->bidirectional ? 2 * p->channels : p->channels,
         .bidirectional = p->bidirectional,
         .dt_modes = p->dt_untied ? p->d_state / 2 : 1,
-        .rate_parity = p->rate_parity && p->mode == S4_MODE_DPLR,
+        .rate_parity = p->rate_parity && p->mode == S4_MODE_DPLR && p->kernel_length > 0,
         .threads = p->threads,
         .states = p->direction == S4_DIRECTION_FORWARD && p->states,
         .rate = p->rate,

@@ -1,7 +1,22 @@
-# cmake -DNM=nm -DLIBRARY=libs4.so -P check_symbols.cmake: the library exports s4_ names and nothing else.
-execute_process(COMMAND ${NM} -D --defined-only ${LIBRARY} OUTPUT_VARIABLE listing RESULT_VARIABLE result)
+# cmake -DNM=nm -DFILE=... -DKIND=library|archive|module -P check_symbols.cmake: what a file shows to a linker.
+#   library  libs4.so: s4_ names and nothing else
+#   archive  libs4.a: the same, if its internal names were made local (HIDDEN=ON); else s4_ and cpu_ names
+#   module   libs4_gpu.so: its entry and nothing else
+set(pattern "^s4_")
+set(least 60) # the public headers declare more
+set(options -D)
+if(KIND STREQUAL "module")
+    set(pattern "^s4_gpu_backend$")
+    set(least 1)
+elseif(KIND STREQUAL "archive")
+    set(options -g)
+    if(NOT HIDDEN) # and the locks of OpenMP's critical sections
+        set(pattern "^(s4_|cpu_|\\.gomp_critical_user_cpu_)")
+    endif()
+endif()
+execute_process(COMMAND ${NM} ${options} --defined-only ${FILE} OUTPUT_VARIABLE listing RESULT_VARIABLE result)
 if(NOT result EQUAL 0)
-    message(FATAL_ERROR "${NM} failed on ${LIBRARY}")
+    message(FATAL_ERROR "${NM} failed on ${FILE}")
 endif()
 string(REGEX MATCHALL "[0-9a-fA-F]+ [A-Za-z] [^\n]+" lines "${listing}")
 set(names 0)
@@ -13,11 +28,11 @@ foreach(line ${lines})
         continue()
     endif()
     math(EXPR names "${names} + 1")
-    if(NOT name MATCHES "^s4_")
-        message(SEND_ERROR "${LIBRARY} exports ${name}")
+    if(NOT name MATCHES "${pattern}")
+        message(SEND_ERROR "${FILE} exports ${name}")
     endif()
 endforeach()
-if(names LESS 60)
-    message(FATAL_ERROR "${LIBRARY} exports ${names} names; the public headers declare more")
+if(names LESS least)
+    message(FATAL_ERROR "${FILE} exports ${names} names, too few")
 endif()
-message("${names} names, all s4_")
+message("${names} names, all as they should be")

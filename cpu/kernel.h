@@ -1,0 +1,33 @@
+/*
+ * The kernels of one channel, seen by the two kinds of state matrices: DPLR (kernel.c, kernel_backward.c) and diagonal
+ * (diagonal.c, diagonal_backward.c). A channel has `kernels` rows of C, and as many kernels; they share all else, and one
+ * thread makes them all, so that gradients of what they share are summed in one order.
+ */
+#ifndef CPU_KERNEL_H
+#define CPU_KERNEL_H
+
+#include "cpu/fft.h"
+
+/* A channel in work, and the scratch of its thread. */
+typedef struct cpu_kernel_lane {
+    const s4_task *task;
+    const s4_shape *shape;
+    s4_system system;
+    const cpu_fft *fft; /* DPLR: of kernel_length */
+    int64_t h;
+    double *row;     /* s4_row_stride(L) */
+    double *scratch; /* s4_kernel_scratch */
+} cpu_kernel_lane;
+cpu_kernel_lane cpu_kernel_lane_view(const s4_task *task, int64_t thread, int64_t h);
+
+/* Kernel k <- scale * lane->row, L reals, in the dtype of the plan. */
+void cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale);
+/* G of kernel k, L reals. */
+const double *cpu_kernel_gradient(const cpu_kernel_lane *lane, int64_t k);
+
+/* Makes and stores all kernels of a channel. Returns -1, or k L + l of the first sample that is not finite. */
+int64_t cpu_diagonal_kernels(const cpu_kernel_lane *lane);
+/* Writes all gradients of a channel but that of D. */
+void cpu_diagonal_backward(const cpu_kernel_lane *lane, const s4_system_gradient *gradient);
+
+#endif
