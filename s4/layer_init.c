@@ -14,8 +14,8 @@
 static s4_status check(const s4_layer *layer, s4_init_options *o)
 {
     const s4_layer_options *l = &layer->options;
-    if (!o->dt_min) o->dt_min = DT_MIN;
-    if (!o->dt_max) o->dt_max = DT_MAX;
+    if (o->dt_min == 0) o->dt_min = DT_MIN;
+    if (o->dt_max == 0) o->dt_max = DT_MAX;
     if (!(o->dt_min > 0) || !isfinite(o->dt_min))
         return s4_fail(S4_ERROR_ARGUMENT, "dt_min is %g, must be positive and finite", o->dt_min);
     if (!(o->dt_max >= o->dt_min) || !isfinite(o->dt_max))
