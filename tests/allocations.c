@@ -18,7 +18,7 @@
 #endif
 
 static atomic_int counting;
-static atomic_long count, fftw_count;
+static atomic_long count;
 static _Thread_local long until_failure;
 static _Thread_local int failed;
 
@@ -29,17 +29,23 @@ extern void *__libc_calloc(size_t, size_t);
 extern void *__libc_realloc(void *, size_t);
 extern void *__libc_memalign(size_t, size_t);
 
-static int is_fftw(void *caller)
+static int is_others(void *caller)
 {
+    static const char *const others[] = {"libfftw3", "libgomp", "libomp", "libiomp"};
     Dl_info info;
-    return dladdr(caller, &info) && info.dli_fname && strstr(info.dli_fname, "libfftw3");
+    if (!dladdr(caller, &info) || !info.dli_fname)
+        return 0;
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        if (strstr(info.dli_fname, others[i]))
+            return 1;
+    return 0;
 }
 
 /* 1 if this allocation must fail. */
 static int seen_from(void *caller)
 {
-    if (atomic_load_explicit(&counting, memory_order_relaxed))
-        atomic_fetch_add(is_fftw(caller) ? &fftw_count : &count, 1);
+    if (atomic_load_explicit(&counting, memory_order_relaxed) && !is_others(caller))
+        atomic_fetch_add(&count, 1);
     if (until_failure > 0 && --until_failure == 0) {
         failed = 1;
         errno = ENOMEM;
@@ -103,14 +109,12 @@ int allocations_supported(void)
 void allocations_begin(void)
 {
     atomic_store(&count, 0);
-    atomic_store(&fftw_count, 0);
     atomic_store(&counting, 1);
 }
 
-long allocations_end(long *by_fftw)
+long allocations_end(void)
 {
     atomic_store(&counting, 0);
-    *by_fftw = atomic_load(&fftw_count);
     return atomic_load(&count);
 }
 

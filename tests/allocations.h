@@ -7,10 +7,10 @@
 
 /* 0 where they cannot be replaced (another C library; under sanitizers, which replace them themselves). */
 int allocations_supported(void);
-/* From here on, of all threads; ends with the count of those that other code than FFTW made, and of FFTW's own: it
- * takes scratch inside some transforms, which is part of the reserve that plans state. */
+/* From here on, of all threads; ends with the count. Not counted are those that FFTW makes itself (scratch inside some
+ * transforms, part of the reserve that plans state) and those of the OpenMP run-time (its teams of threads). */
 void allocations_begin(void);
-long allocations_end(long *by_fftw);
+long allocations_end(void);
 /* The nth allocation from now on (1 = the next) of this thread fails; 0 takes it back. Tells whether it was reached. */
 void allocations_fail(long nth);
 int allocations_failed(void);

@@ -7,7 +7,6 @@ shift
 rm -rf "$logs"
 mkdir -p "$logs"
 ASAN_OPTIONS="${ASAN_OPTIONS:-}:log_path=$logs/asan:exitcode=99" \
-LSAN_OPTIONS="${LSAN_OPTIONS:-}:suppressions=$(dirname "$0")/leaks_of_others.txt:print_suppressions=0" \
 UBSAN_OPTIONS="${UBSAN_OPTIONS:-}:log_path=$logs/ubsan:print_stacktrace=1" "$@"
 code=$?
 if [ -n "$(ls "$logs")" ]; then

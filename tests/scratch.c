@@ -64,8 +64,7 @@ file_bytes file_read(const char *path)
     fseek(file, 0, SEEK_END);
     bytes.size = (size_t)ftell(file);
     rewind(file);
-    bytes.data = malloc(bytes.size + 1);
-    check(bytes.data != NULL, "no memory");
+    bytes.data = (unsigned char *)numbers((int64_t)(bytes.size / sizeof(double)) + 1);
     check(fread(bytes.data, 1, bytes.size, file) == bytes.size, "%s could not be read", path);
     fclose(file);
     bytes.data[bytes.size] = 0;
@@ -77,10 +76,4 @@ void file_write(const char *path, const void *data, size_t size)
     FILE *file = fopen(path, "wb");
     check(file != NULL, "%s could not be opened", path);
     check(fwrite(data, 1, size, file) == size && fclose(file) == 0, "%s could not be written", path);
-}
-
-void file_free(file_bytes *bytes)
-{
-    free(bytes->data);
-    bytes->data = NULL;
 }

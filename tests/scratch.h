@@ -15,8 +15,8 @@ typedef struct file_bytes {
     unsigned char *data;
     size_t size;
 } file_bytes;
-file_bytes file_read(const char *path); /* data NULL if there is none */
+/* data NULL if there is none; lives until the process ends, with a final 0. */
+file_bytes file_read(const char *path);
 void file_write(const char *path, const void *data, size_t size);
-void file_free(file_bytes *bytes);
 
 #endif

@@ -289,7 +289,6 @@ Test(command, check_notices_a_wrong_case)
     golden_path("dplr_legs_small", ".out.safetensors", sizeof out, out);
     file_bytes bytes = file_read(in);
     file_write(scratch_path("case.in.safetensors"), bytes.data, bytes.size);
-    file_free(&bytes);
     s4_tensors *file;
     must(s4_tensors_open(out, &file));
     const int64_t count = s4_tensors_count(file);

@@ -147,7 +147,6 @@ static void damage(const char *path, const char *name)
         }
         whole.data[i] = old;
     }
-    file_free(&whole);
 }
 
 Test(files, npy_damaged)
@@ -393,10 +392,8 @@ Test(files, failed_write)
     cr_assert_eq(second, S4_ERROR_FILE);
     file_bytes bytes = file_read(npy);
     cr_assert(bytes.size == 3 && memcmp(bytes.data, "old", 3) == 0);
-    file_free(&bytes);
     bytes = file_read(tensors);
     cr_assert(bytes.size == 5 && memcmp(bytes.data, "older", 5) == 0);
-    file_free(&bytes);
     cr_assert_eq(scratch_count(), 2, "a temporary file is left");
     must(s4_array_write_npy(npy, array));
     cr_assert_eq(scratch_count(), 2, "a temporary file is left");

@@ -6,6 +6,7 @@
 
 #include "expect.h"
 #include "layers.h"
+#include "place.h"
 #include "session.h"
 #include "tolerances.h"
 
@@ -129,6 +130,65 @@ Test(kernel, long_legs)
     about("C~");
     must(s4_layer_setup(context, layer, L));
     expect_close("K", L, session_kernel(&s, layer), expected, TOLERANCE_FORWARD_RANK, 0);
+    session_close(&s);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
+/* Lambda = 1 (not damped: the transform of A_real is none), one mode, P_1 = (1 + i)/2, so that 1 + sigma_11 of the first
+ * column is exactly 0 at frequency 0. */
+static s4_layer *undamped_layer(int64_t rank)
+{
+    const layer_shape shape = {.d_model = 1, .d_state = 2, .rank = rank, .dt_transform = S4_TRANSFORM_NONE,
+                               .real_transform = S4_TRANSFORM_NONE, .imag_transform = S4_TRANSFORM_NONE};
+    s4_layer *layer = layer_random(&shape, 3);
+    layer_data(layer, S4_PARAMETER_INV_DT)[0] = 0.1;
+    layer_data(layer, S4_PARAMETER_A_REAL)[0] = -1;
+    layer_data(layer, S4_PARAMETER_A_IMAG)[0] = 0;
+    double *P = layer_data(layer, S4_PARAMETER_P);
+    P[0] = P[1] = 0.5;
+    if (rank > 1) {
+        P[2] = 0.3;
+        P[3] = -0.2;
+    }
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    return layer;
+}
+
+/* A has the eigenvalue 0: the generating function is 0/0 there. The CPU says so; the GPU does not look at what it makes,
+ * and its kernel is NaN: never numbers that look like a kernel. */
+Test(kernel, singular)
+{
+    s4_context *context = context_open();
+    s4_layer *layer = undamped_layer(1);
+    const s4_problem problem = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, 8, 8);
+    session s = session_open(context, &problem);
+    double K[8];
+    s4_status status = s4_plan_refresh(s.plan, layer, s.workspace);
+    if (!status)
+        status = s4_plan_kernel(s.plan, layer, s.workspace, K);
+    if (place_has_gpu() && status == S4_OK) {
+        cr_assert(!isfinite(largest(8, K)), "a kernel of a singular system");
+    } else {
+        cr_assert_eq(status, S4_ERROR_SINGULAR, "%s: %s", s4_status_name(status), s4_last_error());
+        cr_assert(strlen(s4_last_error()) > 0);
+    }
+    session_close(&s);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
+/* The first pivot of the R x R system is 0 there, the system is not singular. */
+Test(kernel, zero_pivot)
+{
+    s4_context *context = context_open();
+    s4_layer *layer = undamped_layer(2);
+    const struct ref_layer reference = layer_reference(layer);
+    double expected[8];
+    ref_kernel(&reference, 8, expected);
+    const s4_problem problem = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, 8, 8);
+    session s = session_open(context, &problem);
+    expect_close("K", 8, session_kernel(&s, layer), expected, TOLERANCE_FORWARD_RANK, 0);
     session_close(&s);
     s4_layer_destroy(layer);
     s4_context_destroy(context);

@@ -123,6 +123,33 @@ Test(workspace, not_finite_names_parameter_and_index)
     s4_context_destroy(context);
 }
 
+/* Raw values that are finite and whose transforms are not, or leave no step at all. */
+Test(workspace, transforms_out_of_range)
+{
+    static const struct {
+        s4_parameter which;
+        double value;
+        char word[8];
+    } cases[] = {{S4_PARAMETER_INV_DT, 1000, "inv_dt"},
+                 {S4_PARAMETER_INV_DT, -1000, "inv_dt"},
+                 {S4_PARAMETER_A_REAL, 1000, "A_real"}};
+    s4_context *context = context_open();
+    for (int i = 0; i < 3; i++) {
+        about("%s = %g", cases[i].word, cases[i].value);
+        s4_layer *layer = layer_random(&shape, 3);
+        session s = open_forward(context, layer);
+        layer_data(layer, cases[i].which)[2] = cases[i].value;
+        must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+        const s4_status status = s4_plan_refresh(s.plan, layer, s.workspace);
+        check(status == S4_ERROR_NOT_FINITE || (status == S4_ERROR_ARGUMENT && cases[i].value < 0), "[%s] %s: %s",
+              about_text(), s4_status_name(status), s4_last_error());
+        check(strstr(s4_last_error(), cases[i].word) != NULL, "[%s] %s", about_text(), s4_last_error());
+        session_close(&s);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
 Test(workspace, order)
 {
     s4_context *context = context_open(), *other = context_open();

@@ -1,0 +1,157 @@
+/*
+ * Every call into CUDA and cuFFT fails in turn, by the fault injection of the emulated GPU: a typed error, nothing left
+ * behind, and the next call works.
+ */
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <stdlib.h>
+
+#include "expect.h"
+#include "layers.h"
+#include "place.h"
+#include "session.h"
+
+enum { B = 2, H = 3, T = 40, COUNT = B * H * T };
+
+typedef struct emulation {
+    void (*fail_call)(const char *name, long nth, int error);
+    size_t (*live_objects)(void);
+} emulation;
+
+static emulation emulation_find(void)
+{
+    const char *path = getenv("S4_GPU_MODULE");
+    void *module = path && *path ? dlopen(path, RTLD_NOW | RTLD_LOCAL) : NULL;
+    emulation e = {NULL, NULL};
+    if (module) {
+        *(void **)&e.fail_call = dlsym(module, "s4_emulation_fail_call");
+        *(void **)&e.live_objects = dlsym(module, "s4_emulation_live_objects");
+    }
+    if (!e.fail_call || !e.live_objects || !place_has_gpu())
+        cr_skip_test("needs the emulated GPU");
+    return e;
+}
+
+static s4_problem problem_for(s4_layer *layer)
+{
+    return problem_of(layer, S4_DIRECTION_TRAINING, S4_F32, B, T, T);
+}
+
+static s4_layer *layer_for(void)
+{
+    const layer_shape shape = {.d_model = H, .d_state = 6, .rank = 1, .plain_transforms = 1};
+    s4_context *context;
+    must(s4_context_create(NULL, &context));
+    s4_layer *layer = layer_random(&shape, 1);
+    must(s4_layer_setup(context, layer, T));
+    s4_context_destroy(context);
+    return layer;
+}
+
+static void must_be_typed(s4_status status)
+{
+    check(status == S4_ERROR_DEVICE || status == S4_ERROR_MEMORY || status == S4_ERROR_UNAVAILABLE,
+          "[%s] %s: %s", about_text(), s4_status_name(status), s4_last_error());
+    check(strlen(s4_last_error()) > 0, "[%s] no text", about_text());
+}
+
+/* From nothing to a workspace. */
+Test(device_failures, opening_and_preparing)
+{
+    const emulation e = emulation_find();
+    s4_layer *layer = layer_for();
+    const s4_problem problem = problem_for(layer);
+    int failures = 0;
+    for (long nth = 1;; nth++) {
+        about("call %ld", nth);
+        s4_context *context;
+        s4_plan *plan;
+        s4_workspace *workspace = NULL;
+        must(s4_context_create(NULL, &context));
+        must(s4_plan_create(&problem, &plan));
+        e.fail_call(NULL, nth, 0);
+        s4_status status = s4_plan_prepare(plan, context);
+        if (status == S4_OK)
+            status = s4_workspace_create(plan, &workspace);
+        e.fail_call(NULL, 0, 0);
+        s4_workspace_destroy(workspace);
+        s4_memory_use use;
+        must(s4_context_memory(context, S4_PLACE_GPU, &use));
+        check(use.current == 0, "[%s] device memory is left", about_text());
+        s4_plan_destroy(plan);
+        s4_context_destroy(context);
+        check(e.live_objects() == 0, "[%s] %zu objects of the device are left", about_text(), e.live_objects());
+        if (status == S4_OK)
+            break; /* there are no more calls to fail */
+        must_be_typed(status);
+        failures++;
+        check(nth < 10000, "no end of calls");
+    }
+    cr_assert(failures >= 3, "only %d calls could fail", failures);
+    s4_layer_destroy(layer);
+}
+
+typedef struct outcome {
+    float y[COUNT], du[COUNT];
+    gradients g;
+} outcome;
+
+static s4_status execute(const session *s, s4_layer *layer, const float *u, const float *dy, outcome *out)
+{
+    s4_status status = s4_plan_refresh(s->plan, layer, s->workspace);
+    if (status)
+        return status;
+    s4_forward_io forward;
+    S4_INIT(&forward);
+    forward.u = u;
+    forward.y = out->y;
+    status = s4_plan_forward(s->plan, layer, s->workspace, &forward);
+    if (status)
+        return status;
+    s4_backward_io backward;
+    S4_INIT(&backward);
+    backward.u = u;
+    backward.dy = dy;
+    backward.du = out->du;
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        backward.gradients.parameter[p] = out->g.parameter[p];
+    return s4_plan_backward(s->plan, layer, s->workspace, &backward);
+}
+
+Test(device_failures, executing)
+{
+    const emulation e = emulation_find();
+    s4_layer *layer = layer_for();
+    s4_context *context = context_open();
+    const s4_problem problem = problem_for(layer);
+    session s = session_open(context, &problem);
+    random_source random = {1};
+    const float *u = tensor_of(S4_F32, COUNT, random_samples(&random, COUNT)),
+                *dy = tensor_of(S4_F32, COUNT, random_samples(&random, COUNT));
+    static outcome expected, got;
+    expected.g = gradients_zero(layer, COUNT);
+    got.g = gradients_zero(layer, COUNT);
+    must(execute(&s, layer, u, dy, &expected));
+    int failures = 0;
+    for (long nth = 1;; nth++) {
+        about("call %ld", nth);
+        e.fail_call(NULL, nth, 0);
+        const s4_status status = execute(&s, layer, u, dy, &got);
+        e.fail_call(NULL, 0, 0);
+        if (status == S4_OK)
+            break;
+        must_be_typed(status);
+        failures++;
+        must(execute(&s, layer, u, dy, &got)); /* the same context, plan and workspace */
+        check(memcmp(got.y, expected.y, sizeof got.y) == 0 && memcmp(got.du, expected.du, sizeof got.du) == 0,
+              "[%s] other bits after a failure", about_text());
+        for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+            expect_same_bits("a gradient after a failure", got.g.count[p], got.g.parameter[p], expected.g.parameter[p]);
+        check(nth < 10000, "no end of calls");
+    }
+    cr_assert(failures >= 10, "only %d calls could fail", failures);
+    session_close(&s);
+    s4_context_destroy(context);
+    s4_layer_destroy(layer);
+    cr_assert_eq(e.live_objects(), 0);
+}
