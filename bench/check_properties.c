@@ -131,14 +131,27 @@ static const struct {
     {"measured peak = planned peak", check_memory, 0, 0},
 };
 
+/* Places need not have every kind. */
+static s4_status try_place(const struct properties *p)
+{
+    s4_problem problem;
+    struct execution execution;
+    set_problem(p, S4_DIRECTION_FORWARD, S4_F64, &problem);
+    s4_status status = execution_open(&execution, p->checker->context, &problem, p->layer);
+    execution_close(&execution);
+    return status;
+}
+
 static void check_kind(struct checker *checker, const struct kind *kind)
 {
     struct properties p = {.checker = checker};
     checker->subject = kind->subject;
     s4_status status = make_layers(&p, kind);
     if (status) check_status(checker, "set-up", status);
+    s4_status here = status ? status : try_place(&p);
+    if (!status && here) check_status(checker, "this kind of layer", here);
     for (size_t i = 0; i < sizeof properties / sizeof *properties && !status && !progress_cancelled(); i++) {
-        if (properties[i].host && !checker->first_place) continue;
+        if (properties[i].host ? !checker->first_place : here) continue;
         if (properties[i].needs & ~abilities(&p.sizes)) continue;
         s4_status failure = properties[i].check(&p);
         if (failure) check_status(checker, properties[i].name, failure);

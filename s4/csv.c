@@ -94,14 +94,23 @@ typedef struct table {
     int64_t rows, columns;
 } table;
 
+/* Also what is none in the end, such as 1,5 between semicolons: that is a mistake to report, not a header to skip. */
+static int begins_number(const field *f, const char *end)
+{
+    const char *at = f->begin;
+    double value;
+    if (at < f->end && (*at == '+' || *at == '-')) at++;
+    if (at < f->end && *at == '.') at++;
+    return (at < f->end && *at >= '0' && *at <= '9') || read_number(f, end, &value);
+}
+
 /* A header is a line with fields and no number among them. */
 static int is_header(const line *l, const char *end)
 {
     char separator = find_separator(l);
-    double value;
     for (const char *at = l->begin; at;) {
         field f = field_at(at, l, separator);
-        if (read_number(&f, end, &value)) return 0;
+        if (begins_number(&f, end)) return 0;
         at = f.next;
     }
     return !is_blank(l);

@@ -2,13 +2,13 @@
  * Tensors and signals in files.
  *   .npy          f4, f8, little endian, C order
  *   .safetensors  F32, F64, I64
- *   .wav          PCM of 16 and 24 bits and 32-bit floats, read as f32; PCM of 32 bits and 64-bit floats, read as f64; also
- *                 WAVE_FORMAT_EXTENSIBLE. (channels,T); PCM is scaled to [-1, 1). Compressed ones and RF64 are
+ *   .wav          16- and 24-bit PCM and 32-bit floats, read as f32; 32-bit PCM and 64-bit floats, read as f64; also
+ *                 WAVE_FORMAT_EXTENSIBLE. (channels,T); PCM is scaled to [-1, 1). Compressed files and RF64 are
  *                 S4_ERROR_UNSUPPORTED. Written as 32-bit floats
- *   .csv          a row for every moment, a column for every channel, read as f64 (channels,T): numbers (also nan, inf)
- *                 with a point, in every locale, between commas, semicolons, tabs or spaces; the first line may be a header,
- *                 a line without any number. A bad or missing field is S4_ERROR_FORMAT with line and column. Written with 9
- *                 digits for f32 and 17 for f64, which bring every number back
+ *   .csv          a row for every moment, a column for every channel, read as f64 (channels,T): numbers, nan and inf
+ *                 too, with a point in every locale, between commas, semicolons, tabs or spaces; the first line may be
+ *                 a header, a line where no field begins like a number. A bad or missing field is S4_ERROR_FORMAT with
+ *                 line and column. Written with 9 digits for f32 and 17 for f64, which bring every number back
  *
  * Readers are bounded by the size of the file: a truncated, overlapping, oversized or lying file is
  * S4_ERROR_FORMAT with a reason. Writers are atomic: a failure leaves an old file of that name untouched.
@@ -37,13 +37,13 @@ S4_API void s4_array_destroy(s4_array *array);
 /* Replaces the data by another dtype (f32 <-> f64; I64 is refused). No-op if it is the same. */
 S4_API s4_status s4_array_convert(s4_array *array, s4_dtype dtype);
 
-/* `source` is "x.npy", "x.wav", "x.csv" or "x.safetensors:name". A file that ends in .safetensors needs a name; the error
- * lists those that are there. */
+/* `source` is "x.npy", "x.wav", "x.csv" or "x.safetensors:name". A file that ends in .safetensors needs a name; the
+ * error lists those that are there. */
 S4_API s4_status s4_array_read(const char *source, s4_array **array);
 /* The same; *rate is the samples a second of a .wav file, 0 for all others. */
 S4_API s4_status s4_array_read_rate(const char *source, s4_array **array, int64_t *rate);
-/* To .npy, .wav or .csv, by the suffix of `path`. .wav and .csv take (T), (channels,T) or (1,channels,T); .wav needs `rate`,
- * which others do not use. I64 is S4_ERROR_UNSUPPORTED, as is what a .wav file cannot hold (4 GiB). */
+/* To .npy, .wav or .csv, by the suffix of `path`. .wav and .csv take (T), (channels,T) or (1,channels,T); .wav needs
+ * `rate`, which others do not use. I64 is S4_ERROR_UNSUPPORTED, as is what a .wav file cannot hold (4 GiB). */
 S4_API s4_status s4_array_write(const char *path, const s4_array *array, int64_t rate);
 S4_API s4_status s4_array_write_npy(const char *path, const s4_array *array);
 
