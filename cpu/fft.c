@@ -4,6 +4,8 @@
  * The planner of FFTW is not thread-safe, not even between plans, so one lock of the library is held while a plan is
  * made or destroyed. Executing needs none.
  */
+#define _POSIX_C_SOURCE 200809L
+
 #include "cpu/fft.h"
 
 #include <fftw3.h>
@@ -11,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #define ROW_ALIGNMENT 64
 
@@ -20,18 +23,25 @@ static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 
 /* `row` tells the planner the alignment; measuring writes to it, estimating does not. */
 #define DEFINE_PRECISION(suffix, real, fftw)                                                              \
-    static void plan_##suffix(cpu_fft *fft, void *row, unsigned effort, double seconds)                   \
+    static void *plan_forward_##suffix(int64_t length, void *row, unsigned effort, double seconds)        \
     {                                                                                                     \
-        fftw##_iodim64 samples = {.n = (ptrdiff_t)fft->length, .is = 1, .os = 1};                         \
+        fftw##_iodim64 samples = {.n = (ptrdiff_t)length, .is = 1, .os = 1};                              \
         fftw##_set_timelimit(seconds);                                                                    \
-        fft->forward = fftw##_plan_guru64_dft_r2c(1, &samples, 0, NULL, row, row, effort);                \
-        fft->inverse = fftw##_plan_guru64_dft_c2r(1, &samples, 0, NULL, row, row, effort);                \
+        void *plan = fftw##_plan_guru64_dft_r2c(1, &samples, 0, NULL, row, row, effort);                  \
         fftw##_set_timelimit(FFTW_NO_TIMELIMIT);                                                          \
+        return plan;                                                                                      \
     }                                                                                                     \
-    static void destroy_##suffix(cpu_fft *fft)                                                            \
+    static void *plan_inverse_##suffix(int64_t length, void *row, unsigned effort, double seconds)        \
     {                                                                                                     \
-        if (fft->forward) fftw##_destroy_plan(fft->forward);                                              \
-        if (fft->inverse) fftw##_destroy_plan(fft->inverse);                                              \
+        fftw##_iodim64 samples = {.n = (ptrdiff_t)length, .is = 1, .os = 1};                              \
+        fftw##_set_timelimit(seconds);                                                                    \
+        void *plan = fftw##_plan_guru64_dft_c2r(1, &samples, 0, NULL, row, row, effort);                  \
+        fftw##_set_timelimit(FFTW_NO_TIMELIMIT);                                                          \
+        return plan;                                                                                      \
+    }                                                                                                     \
+    static void destroy_##suffix(void *plan)                                                              \
+    {                                                                                                     \
+        if (plan) fftw##_destroy_plan(plan);                                                              \
     }                                                                                                     \
     void cpu_fft_forward_##suffix(const cpu_fft *fft, real *row)                                          \
     {                                                                                                     \
@@ -45,19 +55,21 @@ static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 DEFINE_PRECISION(f32, float, fftwf)
 DEFINE_PRECISION(f64, double, fftw)
 
+typedef void *plan_function(int64_t length, void *row, unsigned effort, double seconds);
+
 static const struct {
     const char *name, *version;
     size_t size;
-    void (*plan)(cpu_fft *fft, void *row, unsigned effort, double seconds);
-    void (*destroy)(cpu_fft *fft);
+    plan_function *plan[2]; /* forward, inverse */
+    void (*destroy)(void *plan);
     char *(*wisdom)(void);
     int (*learn)(const char *text);
     void (*forget)(void);
 } precision[] = {
-    [S4_F32] = {"f32", fftwf_version, sizeof(float), plan_f32, destroy_f32, fftwf_export_wisdom_to_string,
-                fftwf_import_wisdom_from_string, fftwf_forget_wisdom},
-    [S4_F64] = {"f64", fftw_version, sizeof(double), plan_f64, destroy_f64, fftw_export_wisdom_to_string,
-                fftw_import_wisdom_from_string, fftw_forget_wisdom},
+    [S4_F32] = {"f32", fftwf_version, sizeof(float), {plan_forward_f32, plan_inverse_f32}, destroy_f32,
+                fftwf_export_wisdom_to_string, fftwf_import_wisdom_from_string, fftwf_forget_wisdom},
+    [S4_F64] = {"f64", fftw_version, sizeof(double), {plan_forward_f64, plan_inverse_f64}, destroy_f64,
+                fftw_export_wisdom_to_string, fftw_import_wisdom_from_string, fftw_forget_wisdom},
 };
 
 /* ---- wisdom ---------------------------------------------------------------------------------------------------- */
@@ -71,20 +83,37 @@ const char *cpu_fft_version(s4_dtype dtype) { return precision[dtype].version; }
 
 /* ---- plans --------------------------------------------------------------------------------------------------- */
 
-/* Both directions; the lock is held. */
-static s4_status make_plans(cpu_fft *fft, s4_dtype dtype, int64_t length, unsigned effort, double seconds)
+static s4_status new_row(s4_dtype dtype, int64_t length, void **row)
 {
     size_t bytes = (size_t)s4_row_stride(length) * precision[dtype].size;
-    void *row = aligned_alloc(ROW_ALIGNMENT, bytes);
-    *fft = (cpu_fft){.dtype = dtype, .length = length};
-    if (!row) return cpu_host->fail(S4_ERROR_MEMORY, "planning a real FFT of length %lld needs %zu bytes",
-                                    (long long)length, bytes);
-    memset(row, 0, bytes);
-    precision[dtype].plan(fft, row, effort, seconds);
+    *row = aligned_alloc(ROW_ALIGNMENT, bytes);
+    if (!*row) return cpu_host->fail(S4_ERROR_MEMORY, "planning a real FFT of length %lld needs %zu bytes",
+                                     (long long)length, bytes);
+    memset(*row, 0, bytes);
+    return S4_OK;
+}
+
+static void destroy_plans(cpu_fft *fft)
+{
+    precision[fft->dtype].destroy(fft->forward);
+    precision[fft->dtype].destroy(fft->inverse);
+    *fft = (cpu_fft){0};
+}
+
+/* The lock is held. */
+static s4_status estimate_plans(cpu_fft *fft, s4_dtype dtype, int64_t length)
+{
+    void *row;
+    *fft = (cpu_fft){0};
+    s4_status status = new_row(dtype, length, &row);
+    if (status) return status;
+    fft->dtype = dtype;
+    fft->length = length;
+    fft->forward = precision[dtype].plan[0](length, row, FFTW_ESTIMATE, FFTW_NO_TIMELIMIT);
+    fft->inverse = precision[dtype].plan[1](length, row, FFTW_ESTIMATE, FFTW_NO_TIMELIMIT);
     free(row);
     if (fft->forward && fft->inverse) return S4_OK;
-    precision[dtype].destroy(fft);
-    *fft = (cpu_fft){0};
+    destroy_plans(fft);
     return cpu_host->fail(S4_ERROR_LIBRARY, "FFTW made no plan for a real FFT of length %lld in %s", (long long)length,
                           precision[dtype].name);
 }
@@ -94,7 +123,7 @@ s4_status cpu_fft_open(cpu_fft *fft, s4_dtype dtype, int64_t length, int untuned
     cpu_fft_lock();
     char *wisdom = untuned ? cpu_fft_wisdom(dtype) : NULL;
     if (wisdom) cpu_fft_forget(dtype);
-    s4_status status = make_plans(fft, dtype, length, FFTW_ESTIMATE, FFTW_NO_TIMELIMIT);
+    s4_status status = estimate_plans(fft, dtype, length);
     if (wisdom) {
         cpu_fft_forget(dtype);
         cpu_fft_learn(dtype, wisdom);
@@ -104,20 +133,36 @@ s4_status cpu_fft_open(cpu_fft *fft, s4_dtype dtype, int64_t length, int untuned
     return status;
 }
 
-s4_status cpu_fft_measure(s4_dtype dtype, int64_t length, double seconds)
-{
-    cpu_fft fft;
-    s4_status status = make_plans(&fft, dtype, length, FFTW_PATIENT, seconds);
-    if (!status) precision[dtype].destroy(&fft);
-    return status;
-}
-
 void cpu_fft_close(cpu_fft *fft)
 {
     cpu_fft_lock();
-    precision[fft->dtype].destroy(fft);
+    destroy_plans(fft);
     cpu_fft_unlock();
-    *fft = (cpu_fft){0};
+}
+
+static double now(void)
+{
+    struct timespec time;
+    clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
+}
+
+/* PATIENT leaves nothing behind when its time is up, and MEASURE takes a small part of its time: so MEASURE first. */
+s4_status cpu_fft_measure(s4_dtype dtype, int64_t length, double seconds)
+{
+    static const unsigned efforts[] = {FFTW_MEASURE, FFTW_PATIENT};
+    void *row;
+    s4_status status = new_row(dtype, length, &row);
+    if (status) return status;
+    for (int direction = 0; direction < 2; direction++) {
+        double start = now(), left = seconds;
+        for (int i = 0; i < 2 && left > 0; i++) {
+            precision[dtype].destroy(precision[dtype].plan[direction](length, row, efforts[i], left));
+            left = seconds - (now() - start);
+        }
+    }
+    free(row);
+    return S4_OK;
 }
 
 /* ---- what a shape needs -------------------------------------------------------------------------------------- */

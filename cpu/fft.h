@@ -42,7 +42,7 @@ void cpu_fft_inverse_f64(const cpu_fft *fft, double *row);
 void cpu_fft_lock(void);
 void cpu_fft_unlock(void);
 
-/* Measures both directions, for at most `seconds` each; what is found is kept as wisdom. */
+/* Measures both directions, for at most `seconds` each; what is found becomes wisdom. S4_ERROR_MEMORY. */
 s4_status cpu_fft_measure(s4_dtype dtype, int64_t length, double seconds);
 /* The wisdom of one precision, as text; free() it. NULL: no memory. */
 char *cpu_fft_wisdom(s4_dtype dtype);

@@ -124,7 +124,7 @@ s4_status s4_array_convert(s4_array *array, s4_dtype dtype)
     return S4_OK;
 }
 
-/* ---- where a source leads -------------------------------------------------------------------------------------- */
+/* ---- where a source leads ---------------------------------------------------------------------------------------- */
 
 #define SAFETENSORS ".safetensors"
 
@@ -201,6 +201,6 @@ s4_status s4_array_read_rate(const char *source, s4_array **array, int64_t *rate
     if (s4_ends_with(source, SAFETENSORS)) return read_tensor(source, "", array);
     for (size_t i = 0; i < sizeof formats / sizeof *formats; i++)
         if (s4_ends_with(source, formats[i].suffix)) return formats[i].read(source, array, rate);
-    return s4_fail(S4_ERROR_ARGUMENT, "%s: a tensor is read from FILE.npy, FILE.wav, FILE.csv or FILE" SAFETENSORS ":NAME",
-                   source);
+    return s4_fail(S4_ERROR_ARGUMENT,
+                   "%s: a tensor is read from FILE.npy, FILE.wav, FILE.csv or FILE" SAFETENSORS ":NAME", source);
 }

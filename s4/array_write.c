@@ -10,8 +10,10 @@ s4_status s4_signal_shape(const char *path, const s4_array *array, s4_signal *si
     for (int d = 0; d < rank - 2; d++) whole &= array->shape[d] == 1;
     if (!whole) {
         char shape[S4_SHAPE_TEXT];
-        return s4_fail(S4_ERROR_ARGUMENT, "%s: an array of shape %s is no signal: only (T), (channels,T) and "
-                       "(1,channels,T) are", path, s4_shape_text(rank, array->shape, shape));
+        return s4_fail(S4_ERROR_ARGUMENT,
+                       "%s: an array of shape %s is no signal: only (T), (channels,T) and "
+                       "(1,channels,T) are",
+                       path, s4_shape_text(rank, array->shape, shape));
     }
     if (array->dtype == S4_I64)
         return s4_fail(S4_ERROR_UNSUPPORTED, "%s: i64 cannot be written there, only f32 and f64", path);

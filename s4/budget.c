@@ -6,8 +6,10 @@
 
 #include "s4/errors.h"
 
-/* Without a budget, what is in work at a time stays near these sizes: caches on the host, launches on the device. */
-#define HOST_BLOCK_BYTES ((int64_t)1 << 26)
+/* Without a budget, what is in work at a time stays near these sizes: on the host, caches, and how often progress is told
+ * and a wish to cancel is heard; on the device, few launches. Every thread should have several channels of a block. */
+#define HOST_BLOCK_BYTES ((int64_t)1 << 23)
+#define CHANNELS_PER_THREAD 4
 #define DEVICE_BLOCK_BYTES ((int64_t)1 << 29)
 
 typedef struct choice {
@@ -54,7 +56,7 @@ static choice comfortable(const s4_problem *problem, const s4_shape *shape)
                  problem->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_GPU;
     int64_t limit = on_gpu ? DEVICE_BLOCK_BYTES : HOST_BLOCK_BYTES;
     int64_t channel = 8 * (shape->kernel_length + shape->fft_length) + 1;
-    int64_t least = on_gpu ? 1 : shape->threads;
+    int64_t least = on_gpu ? 1 : CHANNELS_PER_THREAD * shape->threads;
     if (blocks.channels > limit / channel) blocks.channels = limit / channel;
     if (blocks.channels < least) blocks.channels = least;
     if (blocks.channels > shape->d_model) blocks.channels = shape->d_model;

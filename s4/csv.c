@@ -14,20 +14,26 @@
 
 #define BYTE_ORDER_MARK "\xef\xbb\xbf" /* some spreadsheets begin a UTF-8 file with it */
 
-/* ---- lines and fields ---------------------------------------------------------------------------------------------- */
+/* ---- lines and fields -------------------------------------------------------------------------------------------- */
 
 typedef struct line {
-    int64_t number; /* from 1 */
+    int64_t number;          /* from 1 */
     const char *begin, *end; /* without what ends it */
     const char *next;
 } line;
 
+/* Where the character is, or `end`. */
+static const char *find(const char *at, const char *end, char character)
+{
+    while (at < end && *at != character) at++;
+    return at;
+}
+
 static line line_at(const char *at, const char *end, int64_t number)
 {
     line l = {.number = number, .begin = at};
-    const char *feed = memchr(at, '\n', (size_t)(end - at));
-    l.end = feed ? feed : end;
-    l.next = feed ? feed + 1 : end;
+    l.end = find(at, end, '\n');
+    l.next = l.end < end ? l.end + 1 : end;
     if (l.end > l.begin && l.end[-1] == '\r') l.end--;
     return l;
 }
@@ -47,7 +53,7 @@ static char find_separator(const line *l)
     const char *begin = skip_blanks(l->begin, l->end), *end = l->end;
     while (end > begin && (end[-1] == ' ' || end[-1] == '\t')) end--;
     for (size_t i = 0; i < sizeof separators; i++)
-        if (memchr(begin, separators[i], (size_t)(end - begin))) return separators[i];
+        if (find(begin, end, separators[i]) < end) return separators[i];
     return ' ';
 }
 
@@ -70,8 +76,7 @@ static field field_at(const char *at, const line *l, char separator)
         const char *next = skip_blanks(stop, l->end);
         f.next = next < l->end ? next : NULL;
     } else {
-        stop = memchr(f.begin, separator, (size_t)(l->end - f.begin));
-        if (!stop) stop = l->end;
+        stop = find(f.begin, l->end, separator);
         f.next = stop < l->end ? stop + 1 : NULL;
     }
     f.end = stop;
@@ -84,7 +89,7 @@ static int read_number(const field *f, const char *end, double *value)
     return f->begin < f->end && s4_decimal_parse(f->begin, end, value) == f->end;
 }
 
-/* ---- the file ------------------------------------------------------------------------------------------------------ */
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
 
 typedef struct table {
     const char *path;
@@ -207,7 +212,7 @@ s4_status s4_csv_read(const char *path, s4_array **array)
     return status;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 #define BUFFER ((size_t)1 << 16)
 

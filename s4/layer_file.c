@@ -19,9 +19,9 @@ static const char letters[] = "HSnRKM";
 enum { LETTER_H, LETTER_S, LETTER_N, LETTER_R, LETTER_K, LETTER_M, LETTER_COUNT };
 
 /* C after D: the skip and the directions tell how many kernels there must be. Lambda first: it has the modes. */
-static const s4_parameter order[S4_PARAMETER_COUNT] = {
-    S4_PARAMETER_A_REAL, S4_PARAMETER_A_IMAG, S4_PARAMETER_INV_DT, S4_PARAMETER_B,
-    S4_PARAMETER_P,      S4_PARAMETER_D,      S4_PARAMETER_C};
+static const s4_parameter order[S4_PARAMETER_COUNT] = {S4_PARAMETER_A_REAL, S4_PARAMETER_A_IMAG, S4_PARAMETER_INV_DT,
+                                                       S4_PARAMETER_B,      S4_PARAMETER_P,      S4_PARAMETER_D,
+                                                       S4_PARAMETER_C};
 
 typedef struct reading {
     const char *path, *prefix;
@@ -34,7 +34,7 @@ typedef struct reading {
     s4_layer_settings settings;
 } reading;
 
-/* ---- which kind of file ---------------------------------------------------------------------------------------------- */
+/* ---- which kind of file ------------------------------------------------------------------------------------------ */
 
 static const char *join(reading *r, const char *folder, const char *name)
 {
@@ -87,13 +87,12 @@ static s4_status no_layer(reading *r)
     if (layers)
         return s4_fail(S4_ERROR_FORMAT, "%s: has no layer under the prefix \"%.64s\", but %lld elsewhere: %s", r->path,
                        r->prefix, (long long)layers, found);
-    if (under_prefix)
-        return s4_fail(S4_ERROR_FORMAT, "%s: has no tensor \"%.80skernel.inv_dt\"", r->path, r->prefix);
-    return s4_fail(S4_ERROR_FORMAT, "%s: has no tensor under the prefix \"%.64s\" and no kernel.inv_dt under any", r->path,
-                   r->prefix);
+    if (under_prefix) return s4_fail(S4_ERROR_FORMAT, "%s: has no tensor \"%.80skernel.inv_dt\"", r->path, r->prefix);
+    return s4_fail(S4_ERROR_FORMAT, "%s: has no tensor under the prefix \"%.64s\" and no kernel.inv_dt under any",
+                   r->path, r->prefix);
 }
 
-/* ---- shapes ---------------------------------------------------------------------------------------------------------- */
+/* ---- shapes ------------------------------------------------------------------------------------------------------ */
 
 /* Size that a letter stands for; NULL for a digit. */
 static int64_t *size_of(reading *r, char letter)
@@ -164,15 +163,16 @@ static s4_status check_sizes(reading *r)
     const int64_t *size = r->size;
     if (size[LETTER_S] && size[LETTER_H] % size[LETTER_S] != 0)
         return s4_fail(S4_ERROR_FORMAT,
-                       "%s: \"%.100s\" has %" PRId64 " copies, which do not divide the %" PRId64 " channels of the step "
-                       "sizes", r->path, full_name(r, S4_PARAMETER_A_REAL), size[LETTER_S], size[LETTER_H]);
+                       "%s: \"%.100s\" has %" PRId64 " copies, which do not divide the %" PRId64
+                       " channels of the step sizes",
+                       r->path, full_name(r, S4_PARAMETER_A_REAL), size[LETTER_S], size[LETTER_H]);
     if (size[LETTER_R] > S4_RANK_MAX)
         return s4_fail(S4_ERROR_UNSUPPORTED, "%s: \"%.100s\" has rank %" PRId64 ", at most %d is supported", r->path,
                        full_name(r, S4_PARAMETER_P), size[LETTER_R], S4_RANK_MAX);
     return S4_OK;
 }
 
-/* ---- tensors --------------------------------------------------------------------------------------------------------- */
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
 
 static s4_status read_parameter(reading *r, s4_parameter which)
 {
@@ -224,12 +224,13 @@ static s4_status read_length(reading *r)
         status = s4_fail(S4_ERROR_FORMAT, "%s: tensor \"%.100s\" is %" PRId64 ", expected a length, or 0 for plain C",
                          r->path, name, r->length);
     if (!status && r->length && !r->array[S4_PARAMETER_P])
-        status = s4_fail(S4_ERROR_FORMAT, "%s: tensor \"%.100s\" is %" PRId64 ", but without \"P\" the layer is diagonal, and "
-                         "has plain C", r->path, name, r->length);
+        status = s4_fail(S4_ERROR_FORMAT,
+                         "%s: tensor \"%.100s\" is %" PRId64 ", but without \"P\" the layer is diagonal, with plain C",
+                         r->path, name, r->length);
     return status;
 }
 
-/* ---- settings -------------------------------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 /* A setting that does not fit the tensors: the caller's mistake, or the file's. */
 static s4_status misfit(const reading *r, s4_setting setting, const char *why)
@@ -263,7 +264,8 @@ static s4_status settle(reading *r)
     unsigned given = r->settings.in_file | r->settings.in_overrides;
     s4_mode mode = r->array[S4_PARAMETER_P] ? S4_MODE_DPLR : S4_MODE_DIAG;
     if (given >> S4_SETTING_MODE & 1 && o->mode != mode)
-        return misfit(r, S4_SETTING_MODE, mode == S4_MODE_DPLR ? "but there is a tensor P" : "but there is no tensor P");
+        return misfit(r, S4_SETTING_MODE,
+                      mode == S4_MODE_DPLR ? "but there is a tensor P" : "but there is no tensor P");
     o->mode = mode;
     if (!(given >> S4_SETTING_DISC & 1)) o->discretisation = mode == S4_MODE_DIAG ? S4_ZOH : S4_BILINEAR;
     o->d_model = r->size[LETTER_H];
@@ -277,7 +279,7 @@ static s4_status settle(reading *r)
     return S4_OK;
 }
 
-/* ---- the layer ------------------------------------------------------------------------------------------------------- */
+/* ---- the layer --------------------------------------------------------------------------------------------------- */
 
 /* From the sign and the relu of the file's kind to those of a layer. */
 static void convert(const reading *r, s4_parameter which, s4_parameter_view *view)

@@ -7,7 +7,7 @@
 
 #define S4_LAYER_PREFIX "layer."
 
-/* ---- names --------------------------------------------------------------------------------------------------------- */
+/* ---- names ------------------------------------------------------------------------------------------------------- */
 
 /* What it means when a tensor is not there. */
 typedef enum s4_absent { S4_ABSENT_ERROR, S4_ABSENT_DIAGONAL, S4_ABSENT_ZEROS, S4_ABSENT_ONES } s4_absent;
@@ -34,7 +34,7 @@ typedef struct s4_layer_names {
 extern const s4_layer_names s4_layer_name_list[];
 extern const int s4_layer_name_count;
 
-/* ---- settings ------------------------------------------------------------------------------------------------------ */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 typedef enum s4_setting {
     S4_SETTING_MODE,
@@ -49,7 +49,7 @@ typedef enum s4_setting {
 } s4_setting;
 
 typedef struct s4_layer_settings {
-    s4_layer_options options; /* fields of settings; those that nobody gave have their default (disc: bilinear) */
+    s4_layer_options options;       /* fields of settings; those that nobody gave have their default (disc: bilinear) */
     unsigned in_file, in_overrides; /* bit s: setting s was given there. One place each: overrides win */
 } s4_layer_settings;
 

@@ -29,8 +29,8 @@
     }
 #define V3_FIXED BIT(DT_TRANSFORM) | BIT(IMAG_TRANSFORM)
 
-/* The flat s4d file: K_l = 2 Re sum_n C_n (e^(dt A_n) - 1) / A_n e^(dt A_n l), which is zoh with B = 1. A kernel without
- * its layer has no D. */
+/* The flat s4d file: K_l = 2 Re sum_n C_n (e^(dt A_n) - 1) / A_n e^(dt A_n l), which is zoh with B = 1. A kernel
+ * without its layer has no D. */
 #define FLAT                                                                                                 \
     {                                                                                                        \
         {"log_dt", "H|H1", S4_ABSENT_ERROR}, {"log_A_real", "Hn", S4_ABSENT_ERROR},                          \

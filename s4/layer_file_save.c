@@ -26,13 +26,16 @@ typedef struct writing {
 static void describe(writing *w, const s4_layer_options *o)
 {
     for (int s = 0; s < S4_SETTING_COUNT; s++)
-        w->metadata[w->metadata_count++] = (s4_metadata_entry){
-            s4_setting_key((s4_setting)s), s4_setting_value((s4_setting)s, o, w->settings[s])};
+        w->metadata[w->metadata_count++] =
+            (s4_metadata_entry){s4_setting_key((s4_setting)s), s4_setting_value((s4_setting)s, o, w->settings[s])};
     const struct {
         const char *key;
         int64_t number;
-    } sizes[] = {{"d_model", o->d_model}, {"d_state", o->d_state}, {"rank", o->rank},
-                 {"n_ssm", o->n_ssm},     {"channels", o->channels}};
+    } sizes[] = {{"d_model", o->d_model},
+                 {"d_state", o->d_state},
+                 {"rank", o->rank},
+                 {"n_ssm", o->n_ssm},
+                 {"channels", o->channels}};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
         (void)snprintf(w->numbers[i], sizeof w->numbers[i], "%" PRId64, sizes[i].number);
         w->metadata[w->metadata_count++] = (s4_metadata_entry){sizes[i].key, w->numbers[i]};
@@ -61,7 +64,7 @@ static s4_status write_layer(writing *w, const s4_layer *layer, const char *path
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
         s4_parameter_view view;
         S4_TRY(s4_layer_parameter((s4_layer *)layer, (s4_parameter)p, &view)); /* only read */
-        if (!view.count) continue; /* P of a diagonal layer */
+        if (!view.count) continue;                                             /* P of a diagonal layer */
         s4_array array = {.dtype = S4_F64, .rank = view.rank, .count = view.count, .data = view.data};
         for (int d = 0; d < view.rank; d++) array.shape[d] = view.shape[d];
         S4_TRY(add_tensor(w, prefix, view.name, &array));

@@ -12,7 +12,7 @@
 
 #define VALUE_MAX 64
 
-/* ---- values -------------------------------------------------------------------------------------------------------- */
+/* ---- values ------------------------------------------------------------------------------------------------------ */
 
 /* One kind of value: from its text (S4_ERROR_ARGUMENT names the choices) and back, `field` in s4_layer_options. */
 typedef struct kind {
@@ -114,7 +114,7 @@ static s4_status take(int setting, const char *text, s4_layer_options *options)
     return settings[setting].kind->take(text, (char *)options + settings[setting].field);
 }
 
-/* ---- overrides ----------------------------------------------------------------------------------------------------- */
+/* ---- overrides --------------------------------------------------------------------------------------------------- */
 
 static s4_status unknown_key(const char *pair, int length)
 {
@@ -130,8 +130,7 @@ static s4_status unknown_key(const char *pair, int length)
 static s4_status take_pair(const char *pair, int length, s4_layer_settings *result)
 {
     const char *equals = memchr(pair, '=', (size_t)length);
-    if (!equals)
-        return s4_fail(S4_ERROR_ARGUMENT, "override '%.*s' is not key=value", length < 64 ? length : 64, pair);
+    if (!equals) return s4_fail(S4_ERROR_ARGUMENT, "override '%.*s' is not key=value", length < 64 ? length : 64, pair);
     size_t key_length = (size_t)(equals - pair), value_length = (size_t)length - key_length - 1;
     for (int s = 0; s < S4_SETTING_COUNT; s++) {
         const char *key = settings[s].key;
@@ -173,7 +172,7 @@ s4_status s4_layer_settings_override(const char *overrides, s4_layer_settings *r
     }
 }
 
-/* ---- metadata ------------------------------------------------------------------------------------------------------ */
+/* ---- metadata ---------------------------------------------------------------------------------------------------- */
 
 /* "" and what Python makes of a value that is not set are as if the key were not there. */
 static int is_set(const char *value) { return value && value[0] && strcmp(value, "None") != 0; }

@@ -145,7 +145,7 @@ s4_status s4_context_tune(s4_context *context, const s4_problem *problem, double
     S4_TRY(s4_problem_check(&given, &shape));
     S4_TRY(s4_context_open(context, S4_PLACE_CPU, &backend, &device));
     if (!backend->tune) return s4_fail(S4_ERROR_UNSUPPORTED, "place cpu has no tuning");
-    return backend->tune(device, &shape, seconds ? seconds : 10, path, path_size);
+    return backend->tune(device, &shape, seconds > 0 ? seconds : 10, path, path_size);
 }
 
 s4_status s4_plan_describe(const s4_plan *plan, s4_plan_info *info)

@@ -22,13 +22,13 @@ enum { CODING_PCM = 1, CODING_FLOAT = 3, CODING_EXTENSIBLE = 0xfffe };
 static const struct {
     int coding;
     const char *name;
-} codings[] = {{0x02, "Microsoft ADPCM"}, {0x06, "A-law"},       {0x07, "mu-law"}, {0x11, "IMA ADPCM"},
-               {0x31, "GSM 6.10"},        {0x40, "G.721 ADPCM"}, {0x50, "MPEG"},   {0x55, "MP3"},
-               {0xff, "AAC"},             {0x161, "Windows Media Audio"},          {0xf1ac, "FLAC"}};
+} codings[] = {
+    {0x02, "Microsoft ADPCM"}, {0x06, "A-law"}, {0x07, "mu-law"}, {0x11, "IMA ADPCM"}, {0x31, "GSM 6.10"},
+    {0x40, "G.721 ADPCM"},     {0x50, "MPEG"},  {0x55, "MP3"},    {0xff, "AAC"},       {0x161, "Windows Media Audio"},
+    {0xf1ac, "FLAC"}};
 
 /* An extensible format has the coding in the first two bytes of its GUID; the rest of it is this. */
-static const unsigned char guid_rest[14] = {0,    0,    0,    0,    0x10, 0,    0x80,
-                                            0,    0,    0xaa, 0,    0x38, 0x9b, 0x71};
+static const unsigned char guid_rest[14] = {0, 0, 0, 0, 0x10, 0, 0x80, 0, 0, 0xaa, 0, 0x38, 0x9b, 0x71};
 
 static uint64_t little_endian(const unsigned char *bytes, int count)
 {
@@ -37,7 +37,7 @@ static uint64_t little_endian(const unsigned char *bytes, int count)
     return value;
 }
 
-/* ---- samples ------------------------------------------------------------------------------------------------------- */
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 static void take_16(const unsigned char *from, void *to, int64_t at)
 {
@@ -64,11 +64,11 @@ static const struct sample_format {
     s4_dtype dtype;
     void (*take)(const unsigned char *from, void *to, int64_t at);
 } sample_formats[] = {
-    {CODING_PCM, 16, S4_F32, take_16},     {CODING_PCM, 24, S4_F32, take_24},      {CODING_PCM, 32, S4_F64, take_32},
+    {CODING_PCM, 16, S4_F32, take_16},      {CODING_PCM, 24, S4_F32, take_24},       {CODING_PCM, 32, S4_F64, take_32},
     {CODING_FLOAT, 32, S4_F32, take_float}, {CODING_FLOAT, 64, S4_F64, take_double},
 };
 
-/* ---- chunks -------------------------------------------------------------------------------------------------------- */
+/* ---- chunks ------------------------------------------------------------------------------------------------------ */
 
 typedef struct sound {
     const s4_input_file *file;
@@ -84,13 +84,15 @@ static s4_status find_format(sound *s, int coding, int bits)
         if (sample_formats[i].coding == coding && sample_formats[i].bits == bits) s->format = &sample_formats[i];
     if (s->format) return S4_OK;
     if (coding == CODING_PCM || coding == CODING_FLOAT)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "%s: has %s of %d bits; whole numbers of 16, 24 or 32 and floats of 32 or 64 "
-                       "bits can be read", path, coding == CODING_PCM ? "whole numbers" : "floats", bits);
+        return s4_fail(S4_ERROR_UNSUPPORTED,
+                       "%s: has %s of %d bits; whole numbers of 16, 24 or 32 and floats of 32 or 64 "
+                       "bits can be read",
+                       path, coding == CODING_PCM ? "whole numbers" : "floats", bits);
     const char *name = "an unknown coding";
     for (int i = 0; i < COUNT(codings); i++)
         if (codings[i].coding == coding) name = codings[i].name;
-    return s4_fail(S4_ERROR_UNSUPPORTED, "%s: is compressed, by %s (0x%04x); only PCM and floats can be read", path, name,
-                   (unsigned)coding);
+    return s4_fail(S4_ERROR_UNSUPPORTED, "%s: is compressed, by %s (0x%04x); only PCM and floats can be read", path,
+                   name, (unsigned)coding);
 }
 
 static s4_status read_format(sound *s, int64_t begin, int64_t bytes)
@@ -107,7 +109,8 @@ static s4_status read_format(sound *s, int64_t begin, int64_t bytes)
     int bits = (int)little_endian(fields + 14, 2);
     if (coding == CODING_EXTENSIBLE) {
         if (bytes < 40 || little_endian(fields + 16, 2) < 22)
-            return s4_fail(S4_ERROR_FORMAT, "%s: its extensible \"fmt \" has %lld bytes, not 40", path, (long long)bytes);
+            return s4_fail(S4_ERROR_FORMAT, "%s: its extensible \"fmt \" has %lld bytes, not 40", path,
+                           (long long)bytes);
         if (memcmp(fields + 26, guid_rest, sizeof guid_rest) != 0)
             return s4_fail(S4_ERROR_UNSUPPORTED, "%s: its coding is none of those that are standardised", path);
         coding = (int)little_endian(fields + 24, 2);
@@ -174,7 +177,7 @@ static s4_status read_chunks(sound *s)
     return S4_OK;
 }
 
-/* ---- reading ------------------------------------------------------------------------------------------------------- */
+/* ---- reading ----------------------------------------------------------------------------------------------------- */
 
 static s4_status read_frames(const sound *s, int64_t length, unsigned char *buffer, int64_t buffer_frames, void *data)
 {
@@ -222,7 +225,7 @@ s4_status s4_wav_read(const char *path, s4_array **array, int64_t *rate)
     return status;
 }
 
-/* ---- writing ------------------------------------------------------------------------------------------------------- */
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 #define START_BYTES 58 /* RIFF, "fmt ", "fact" (the frames, wanted for all but PCM), and the head of "data" */
 
@@ -234,12 +237,23 @@ static void format_start(unsigned char start[START_BYTES], int64_t channels, int
         int64_t number;
         int bytes;
     } fields[] = {
-        {"RIFF", 0, 4},      {NULL, START_BYTES - 8 + frame * length, 4}, {"WAVE", 0, 4},
-        {"fmt ", 0, 4},      {NULL, 18, 4},                               {NULL, CODING_FLOAT, 2},
-        {NULL, channels, 2}, {NULL, rate, 4},                             {NULL, rate * frame, 4},
-        {NULL, frame, 2},    {NULL, 32, 2},                               {NULL, 0, 2}, /* no extension */
-        {"fact", 0, 4},      {NULL, 4, 4},                                {NULL, length, 4},
-        {"data", 0, 4},      {NULL, frame * length, 4},
+        {"RIFF", 0, 4},
+        {NULL, START_BYTES - 8 + frame * length, 4},
+        {"WAVE", 0, 4},
+        {"fmt ", 0, 4},
+        {NULL, 18, 4},
+        {NULL, CODING_FLOAT, 2},
+        {NULL, channels, 2},
+        {NULL, rate, 4},
+        {NULL, rate * frame, 4},
+        {NULL, frame, 2},
+        {NULL, 32, 2},
+        {NULL, 0, 2}, /* no extension */
+        {"fact", 0, 4},
+        {NULL, 4, 4},
+        {NULL, length, 4},
+        {"data", 0, 4},
+        {NULL, frame * length, 4},
     };
     unsigned char *at = start;
     for (int i = 0; i < COUNT(fields); i++)
@@ -274,8 +288,8 @@ s4_status s4_wav_write(const char *path, const s4_array *array, int64_t rate)
                        (long long)signal.channels, (long long)frame_max / 4);
     int64_t frame = 4 * signal.channels;
     if (signal.length > (UINT32_MAX - START_BYTES) / frame)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "%s: %lld samples of %lld channels are more than the 4 GiB of a .wav file", path,
-                       (long long)signal.length, (long long)signal.channels);
+        return s4_fail(S4_ERROR_UNSUPPORTED, "%s: %lld samples of %lld channels are more than the 4 GiB of a .wav file",
+                       path, (long long)signal.length, (long long)signal.channels);
     int64_t buffer_frames = BUFFER / frame > 1 ? BUFFER / frame : 1;
     float *buffer = malloc((size_t)(buffer_frames * frame));
     if (!buffer) return s4_fail(S4_ERROR_MEMORY, "%s: no memory to write it", path);

@@ -35,11 +35,16 @@ s4_layer *layer_random(const layer_shape *shape, uint64_t seed)
 {
     s4_layer_options options;
     S4_INIT(&options);
-    options.mode = S4_MODE_DPLR;
+    options.mode = shape->mode;
     options.d_model = shape->d_model;
     options.d_state = shape->d_state;
     options.rank = shape->rank;
     options.n_ssm = shape->n_ssm;
+    options.channels = shape->channels;
+    options.discretisation = shape->discretisation;
+    options.bidirectional = shape->bidirectional;
+    options.dt_untied = shape->dt_untied;
+    options.bandlimit = shape->bandlimit;
     options.transforms_given = 1;
     options.dt_transform = shape->plain_transforms ? S4_TRANSFORM_EXP : shape->dt_transform;
     options.real_transform = shape->plain_transforms ? S4_TRANSFORM_EXP : shape->real_transform;
@@ -50,7 +55,7 @@ s4_layer *layer_random(const layer_shape *shape, uint64_t seed)
     random_source random = {seed};
     const int64_t modes = shape->d_state / 2;
     double *inv_dt = layer_data(layer, S4_PARAMETER_INV_DT);
-    for (int64_t h = 0; h < shape->d_model; h++)
+    for (int64_t h = 0; h < layer_count(layer, S4_PARAMETER_INV_DT); h++)
         inv_dt[h] = raw_of(options.dt_transform, exp(random_uniform(&random, log(0.02), log(0.2))));
     double *A_real = layer_data(layer, S4_PARAMETER_A_REAL);
     double *A_imag = layer_data(layer, S4_PARAMETER_A_IMAG);
@@ -83,7 +88,7 @@ s4_layer *layer_legs(s4_context *context, int64_t d_model, int64_t d_state, uint
     s4_init_options init;
     S4_INIT(&init);
     init.seed = seed;
-    must(s4_layer_init_legs(context, layer, &init));
+    must(s4_layer_init(context, layer, &init));
     return layer;
 }
 
@@ -139,7 +144,8 @@ double *layer_bits(s4_layer *layer, int64_t *count)
     double *bits = numbers(*count), *to = bits;
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
         const int64_t part = layer_count(layer, (s4_parameter)p);
-        memcpy(to, layer_data(layer, (s4_parameter)p), sizeof *to * (size_t)part);
+        if (part > 0) /* P of a diagonal layer is NULL */
+            memcpy(to, layer_data(layer, (s4_parameter)p), sizeof *to * (size_t)part);
         to += part;
     }
     return bits;
@@ -162,10 +168,17 @@ static enum ref_transform reference_transform(s4_transform transform)
     return table[transform];
 }
 
+int64_t layer_kernels(const s4_layer *layer)
+{
+    const s4_layer_options options = layer_options(layer);
+    return options.bidirectional ? 2 * options.channels : options.channels;
+}
+
 struct ref_layer layer_reference(s4_layer *layer)
 {
     const s4_layer_options options = layer_options(layer);
     struct ref_layer reference = {
+        .dt_per_mode = options.dt_untied,
         .d_model = (int)options.d_model,
         .d_state = (int)options.d_state,
         .rank = (int)options.rank,
@@ -182,5 +195,14 @@ struct ref_layer layer_reference(s4_layer *layer)
         .imag_transform = reference_transform(options.imag_transform),
         .rate = 1,
     };
+    return reference;
+}
+
+struct ref_layer layer_reference_kernel(s4_layer *layer, int64_t c)
+{
+    const s4_layer_options options = layer_options(layer);
+    struct ref_layer reference = layer_reference(layer);
+    reference.C += c * options.d_model * options.d_state;
+    reference.D = c < options.channels ? reference.D + c * options.d_model : NULL;
     return reference;
 }

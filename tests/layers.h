@@ -10,6 +10,11 @@ typedef struct layer_shape {
     int64_t d_model, d_state, rank, n_ssm; /* n_ssm 0 = d_model */
     s4_transform dt_transform, real_transform, imag_transform;
     int plain_transforms; /* 1: the three above are ignored: exp, exp, none */
+    s4_mode mode;         /* diagonal: rank 0 */
+    s4_discretisation discretisation;
+    int64_t channels; /* 0 = 1 */
+    int bidirectional, dt_untied;
+    double bandlimit;
 } layer_shape;
 
 /* A stable layer off any start, with dt in [0.02, 0.2] and a plain C. */
@@ -29,7 +34,13 @@ double *layer_bits(s4_layer *layer, int64_t *count);
 /* Writes C (or C~ of `length`) and says so: no plain C is kept beside it then, as after loading a file. */
 void layer_write_c(s4_layer *layer, const double *c, int64_t length);
 
-/* The parameters of `layer` (pointers into it) as the reference sees them; C is taken as it is stored. */
+/* Kernels a channel: `channels`, twice that if bidirectional. */
+int64_t layer_kernels(const s4_layer *layer);
+
+/* The parameters of `layer` (pointers into it) as the reference sees them; C is taken as it is stored. A bandlimit is
+ * not looked at; a diagonal layer is seen as one of rank 0, which is bilinear. */
 struct ref_layer layer_reference(s4_layer *layer);
+/* The same with the C of kernel c, and the D of output c, or none for a backward kernel. */
+struct ref_layer layer_reference_kernel(s4_layer *layer, int64_t c);
 
 #endif

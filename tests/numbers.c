@@ -2,12 +2,13 @@
 #include "numbers.h"
 
 #include <math.h>
+#include <stddef.h>
 #include <stdlib.h>
 
 /* Everything made here is reachable from this list, so that a leak checker reports the library's leaks only. */
 typedef struct block {
     struct block *next;
-    double data[];
+    _Alignas(max_align_t) double data[];
 } block;
 static block *blocks;
 

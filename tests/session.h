@@ -23,10 +23,14 @@ s4_problem problem_of(const s4_layer *layer, s4_direction direction, s4_dtype dt
 /* A context of two threads; skips the test if its place is not there. */
 s4_context *context_open(void);
 
+/* 0, and a line on standard error, if the run is of a GPU place that refuses this problem by name. */
+int session_offered(s4_context *context, const s4_problem *problem);
+/* Skips the test then, after destroying both objects. */
+void session_required(s4_context *context, s4_layer *layer, const s4_problem *problem);
 session session_open(s4_context *context, const s4_problem *problem);
 void session_close(session *s); /* the context stays */
 
-/* Results in new arrays. Each refreshes first. */
+/* Results in new arrays: K (K,H,L), y (batch,channels*H,T). Each refreshes first. */
 double *session_kernel(session *s, const s4_layer *layer);
 /* state_in and state_out may be NULL. batch, length 0 = as planned. */
 double *session_forward(session *s, const s4_layer *layer, int64_t batch, int64_t length, const double *u,

@@ -189,7 +189,7 @@ static void golden_files(const char *s4, const char *placement)
     program_result result = program_run("'%s' setup '%s' --length 32 -o '%s' --placement %s", s4, in, layer, placement);
     must_exit(&result, 0);
     s4_layer *set_up;
-    must(s4_layer_load(layer, NULL, &set_up));
+    must(s4_layer_load(layer, NULL, NULL, &set_up));
     cr_assert_eq(s4_layer_length(set_up), 32);
     expect_close("C~", layer_count(set_up, S4_PARAMETER_C), layer_data(set_up, S4_PARAMETER_C), g.C_tilde,
                  TOLERANCE_FORWARD, 0);
@@ -250,7 +250,7 @@ static void golden_files(const char *s4, const char *placement)
 
     result = program_run("'%s' setup '%s' --undo -o '%s'", s4, layer, layer);
     must_exit(&result, 0);
-    must(s4_layer_load(layer, NULL, &set_up));
+    must(s4_layer_load(layer, NULL, NULL, &set_up));
     cr_assert_eq(s4_layer_length(set_up), 0);
     expect_close("C", layer_count(set_up, S4_PARAMETER_C), layer_data(set_up, S4_PARAMETER_C),
                  layer_data(g.layer, S4_PARAMETER_C), TOLERANCE_UNDO, 0);

@@ -45,7 +45,7 @@ Test(layer_files, round_trip)
             const char *first = scratch_path("first.safetensors"), *second = scratch_path("second.safetensors");
             must(s4_layer_save(layer, first, prefixes[i]));
             s4_layer *back;
-            must(s4_layer_load(first, prefixes[i], &back));
+            must(s4_layer_load(first, prefixes[i], NULL, &back));
             expect_same_layer(back, layer);
             must(s4_layer_save(back, second, prefixes[i]));
             file_bytes a = file_read(first), b = file_read(second);
@@ -55,7 +55,7 @@ Test(layer_files, round_trip)
     const char *path = scratch_path("default.safetensors");
     s4_layer *back;
     must(s4_layer_save(layer, path, NULL));
-    must(s4_layer_load(path, "layer.", &back)); /* NULL is "layer." */
+    must(s4_layer_load(path, "layer.", NULL, &back)); /* NULL is "layer." */
     expect_same_layer(back, layer);
     s4_layer_destroy(back);
     s4_layer_destroy(layer);
@@ -119,7 +119,7 @@ Test(layer_files, golden_layers)
         const char *path = scratch_path("x.safetensors");
         s4_layer *back;
         must(s4_layer_save(g.layer, path, NULL));
-        must(s4_layer_load(path, NULL, &back));
+        must(s4_layer_load(path, NULL, NULL, &back));
         expect_same_layer(back, g.layer);
         s4_layer_destroy(back);
         golden_close(&g);
@@ -196,7 +196,7 @@ static void must_not_load(hand_file *file, s4_status status, const char *word)
 {
     const char *path = hand_write(file);
     s4_layer *layer = (s4_layer *)(void *)file;
-    must_refuse(s4_layer_load(path, NULL, &layer), status, word);
+    must_refuse(s4_layer_load(path, NULL, NULL, &layer), status, word);
     check(layer == NULL, "[%s] the pointer is not NULL", about_text());
 }
 
@@ -207,7 +207,7 @@ Test(layer_files, single_precision_defaults_and_derived_tensors)
     ((float *)file.array[hand_index(&file, "layer.kernel.A_imag")]->data)[4] = 0.1f;
     hand_add(&file, "layer.kernel.omega", zeros(S4_F32, 1, one));
     s4_layer *layer;
-    must(s4_layer_load(hand_write(&file), NULL, &layer));
+    must(s4_layer_load(hand_write(&file), NULL, NULL, &layer));
     const s4_layer_options options = layer_options(layer);
     cr_assert_eq(options.d_model, 2);
     cr_assert_eq(options.d_state, 6);
@@ -225,7 +225,7 @@ Test(layer_files, length_comes_from_the_file)
     hand_file file = hand_layer(S4_F64);
     *(int64_t *)file.array[hand_index(&file, "layer.kernel.l_kernel")]->data = 77;
     s4_layer *layer;
-    must(s4_layer_load(hand_write(&file), NULL, &layer));
+    must(s4_layer_load(hand_write(&file), NULL, NULL, &layer));
     cr_assert_eq(s4_layer_length(layer), 77);
     s4_layer_destroy(layer);
 }
@@ -291,7 +291,7 @@ Test(layer_files, shapes_are_cross_checked)
     hand_replace(&file, "layer.kernel.P", zeros(S4_F64, 4, wide));
     const char *path = hand_write(&file);
     s4_layer *layer;
-    const s4_status status = s4_layer_load(path, NULL, &layer);
+    const s4_status status = s4_layer_load(path, NULL, NULL, &layer);
     cr_assert(status == S4_ERROR_FORMAT || status == S4_ERROR_UNSUPPORTED, "%s", s4_last_error());
     about("integers for parameters");
     static const int64_t modes[] = {2, 3};
@@ -327,12 +327,12 @@ Test(layer_files, metadata_is_checked)
 Test(layer_files, failures)
 {
     s4_layer *layer = layer_random(&shape, 3), *back = layer;
-    must_refuse(s4_layer_load(scratch_path("none.safetensors"), NULL, &back), S4_ERROR_FILE, "none.safetensors");
+    must_refuse(s4_layer_load(scratch_path("none.safetensors"), NULL, NULL, &back), S4_ERROR_FILE, "none.safetensors");
     cr_assert(back == NULL);
     must_refuse(s4_layer_save(layer, scratch_path("none/x.safetensors"), NULL), S4_ERROR_FILE, "none/x.safetensors");
     const char *path = scratch_path("x.safetensors");
     must(s4_layer_save(layer, path, NULL));
-    must_refuse(s4_layer_load(path, "other.", &back), S4_ERROR_FORMAT, "other.");
+    must_refuse(s4_layer_load(path, "other.", NULL, &back), S4_ERROR_FORMAT, "other.");
 
     file_bytes old = file_read(path);
     layer_data(layer, S4_PARAMETER_D)[0] = 42;

@@ -1,6 +1,6 @@
 /*
- * Layers of every kind in files: what is saved is what is loaded, older names of checkpoints, settings from metadata and
- * from overrides, and files that contradict themselves.
+ * Layers of every kind in files: what is saved is what is loaded, older names of checkpoints, settings from metadata
+ * and from overrides, and files that contradict themselves.
  */
 #include <complex.h>
 #include <math.h>
@@ -66,7 +66,7 @@ static void expect_same_layer(s4_layer *got, s4_layer *expected)
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
         const s4_parameter_view x = view_of(got, (s4_parameter)p), y = view_of(expected, (s4_parameter)p);
         check(x.count == y.count && x.rank == y.rank, "[%s] %s: count or rank", about_text(), x.name);
-        expect_same_bits(x.name, x.count, x.data, y.data);
+        if (x.count) expect_same_bits(x.name, x.count, x.data, y.data);
     }
 }
 
@@ -110,7 +110,7 @@ Test(layer_formats, round_trip_of_every_kind)
     }
 }
 
-/* ---- files made by hand ---------------------------------------------------------------------------------------- */
+/* ---- files made by hand ------------------------------------------------------------------------------------------ */
 
 enum { TENSORS = 24 };
 typedef struct hand_file {
@@ -129,7 +129,7 @@ static void hand_add(hand_file *file, const char *name, double start, int rank, 
     file->array[file->tensors] = array;
     file->tensor[file->tensors++] = (s4_named_array){name, array};
 }
-#define ADD(file, name, start, ...)                                                                                 \
+#define ADD(file, name, start, ...)                                                                                    \
     hand_add(file, name, start, (int)(sizeof((int64_t[]){__VA_ARGS__}) / sizeof(int64_t)), (int64_t[]){__VA_ARGS__})
 
 static void hand_length(hand_file *file, const char *name, int64_t length)
@@ -175,8 +175,8 @@ static void expect_values(s4_layer *layer, s4_parameter which, double start, dou
     const s4_parameter_view view = view_of(layer, which);
     for (int64_t i = 0; i < view.count; i++) {
         const double stored = start + 0.01 * (double)(i + 1), expected = sign * stored + shift;
-        check(view.data[i] == expected, "[%s] %s[%lld] is %.17g instead of %.17g", about_text(), view.name, (long long)i,
-              view.data[i], expected);
+        check(view.data[i] == expected, "[%s] %s[%lld] is %.17g instead of %.17g", about_text(), view.name,
+              (long long)i, view.data[i], expected);
     }
 }
 
@@ -233,7 +233,8 @@ Test(layer_formats, channels_directions_and_steps)
         s4_layer *layer = hand_load(&file, NULL);
         const s4_layer_options o = options_of(layer);
         check(o.channels == cases[i].channels && o.bidirectional == (cases[i].kernels == 2 * cases[i].channels) &&
-                  o.dt_untied == (cases[i].steps == 3), "[%s] description", about_text());
+                  o.dt_untied == (cases[i].steps == 3),
+              "[%s] description", about_text());
         expect_values(layer, S4_PARAMETER_C, 5, 1, 0);
         expect_values(layer, S4_PARAMETER_INV_DT, 1, 1, 0);
         s4_layer_destroy(layer);
@@ -282,7 +283,7 @@ Test(layer_formats, contradictions)
     must_not_load(&file, "disc=zoh", S4_ERROR_UNSUPPORTED, "zoh");
 }
 
-/* ---- settings -------------------------------------------------------------------------------------------------- */
+/* ---- settings ---------------------------------------------------------------------------------------------------- */
 
 Test(layer_formats, overrides_win)
 {
@@ -325,7 +326,8 @@ Test(layer_formats, bad_overrides_name_key_value_and_choices)
         {"bandlimit=inf", {"bandlimit", "inf", ">= 0"}},
         {"bandlimit=0x1", {"bandlimit", "0x1", "number"}},
         {"bandlimit=1 ", {"bandlimit", "1 ", "number"}},
-        {"bandlimit=0.10000000000000000000000000000000000000000000000000000000000000000", {"bandlimit", "0.1000", "63"}},
+        {"bandlimit=0.10000000000000000000000000000000000000000000000000000000000000000",
+         {"bandlimit", "0.1000", "63"}},
         {"rank=2", {"rank=2", "the key", "disc"}},
         {"dt_untied=1", {"dt_untied", "the key", "bandlimit"}},
         {"disc", {"disc", "key=value", ""}},
@@ -347,8 +349,8 @@ Test(layer_formats, bad_metadata)
 {
     static const struct {
         char key[16], value[16];
-    } cases[] = {{"disc", "euler"},        {"mode", "nplr"},       {"dt_transform", "cosine"}, {"real_transform", "?"},
-                 {"bidirectional", "2"},   {"bandlimit", "0,5"},   {"imag_transform", "tanh"}, {"dt_untied", "no"}};
+    } cases[] = {{"disc", "euler"},      {"mode", "nplr"},     {"dt_transform", "cosine"}, {"real_transform", "?"},
+                 {"bidirectional", "2"}, {"bandlimit", "0,5"}, {"imag_transform", "tanh"}, {"dt_untied", "no"}};
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
         for (int word = 0; word < 2; word++) {
             about("%s = %s", cases[i].key, cases[i].value);
@@ -358,7 +360,7 @@ Test(layer_formats, bad_metadata)
         }
 }
 
-/* ---- older names ----------------------------------------------------------------------------------------------- */
+/* ---- older names ------------------------------------------------------------------------------------------------- */
 
 /* log_dt (H), w = -f(inv_w_real) + i w_imag, L; nested as the module was, or flat. */
 Test(layer_formats, version_3)
@@ -384,7 +386,8 @@ Test(layer_formats, version_3)
             s4_layer *layer = hand_load(&file, relu ? "real_transform=relu" : NULL);
             const s4_layer_options o = options_of(layer);
             check(o.mode == S4_MODE_DPLR && o.d_model == 4 && o.n_ssm == 2 && o.channels == 2 && o.rank == 1 &&
-                      s4_layer_length(layer) == 16, "[%s] description", about_text());
+                      s4_layer_length(layer) == 16,
+                  "[%s] description", about_text());
             expect_values(layer, S4_PARAMETER_INV_DT, 1, 1, 0);
             expect_values(layer, S4_PARAMETER_A_REAL, 2, 1, relu ? -1e-4 : 0); /* its relu has no 1e-4 */
             expect_values(layer, S4_PARAMETER_A_IMAG, 3, -1, 0);
@@ -436,14 +439,15 @@ static hand_file hand_flat(int with_skip)
 }
 
 /* The formula of the flat file, K_l = 2 Re sum_n C (e^(dt A) - 1) / A e^(dt A l) with A = -exp(log_A_real) + i A_imag,
- * against that of a layer by zoh: K_l = 2 Re sum_n C B (e^a - 1) / A e^(a l), A = -f(A_real) - i g(A_imag), a = dt A. */
+ * against that of a layer by zoh: K_l = 2 Re sum_n C B (e^a - 1) / A e^(a l), A = -f(A_real) - i g(A_imag), a = dt A.
+ */
 Test(layer_formats, flat_s4d)
 {
     hand_file file = hand_flat(1);
     s4_layer *layer = hand_load(&file, NULL); /* without a prefix it has none */
     const s4_layer_options o = options_of(layer);
-    cr_assert(o.mode == S4_MODE_DIAG && o.discretisation == S4_ZOH && o.d_model == 2 && o.n_ssm == 2 && o.d_state == 6 &&
-              o.channels == 1 && !o.bidirectional && !o.dt_untied);
+    cr_assert(o.mode == S4_MODE_DIAG && o.discretisation == S4_ZOH && o.d_model == 2 && o.n_ssm == 2 &&
+              o.d_state == 6 && o.channels == 1 && !o.bidirectional && !o.dt_untied);
     const double *dt = view_of(layer, S4_PARAMETER_INV_DT).data, *real = view_of(layer, S4_PARAMETER_A_REAL).data,
                  *imag = view_of(layer, S4_PARAMETER_A_IMAG).data, *B = view_of(layer, S4_PARAMETER_B).data,
                  *C = view_of(layer, S4_PARAMETER_C).data;
@@ -457,8 +461,8 @@ Test(layer_formats, flat_s4d)
                 const double complex c = 5 + 0.01 * (2 * i + 1) + I * (5 + 0.01 * (2 * i + 2));
                 theirs += 2 * creal(c * (cexp(step * A) - 1) / A * cexp(step * A * l));
                 const double complex lambda = -exp(real[i]) - I * imag[i], a = exp(dt[h]) * lambda;
-                ours += 2 * creal((C[2 * i] + I * C[2 * i + 1]) * (B[2 * i] + I * B[2 * i + 1]) * (cexp(a) - 1) / lambda *
-                                  cexp(a * l));
+                ours += 2 * creal((C[2 * i] + I * C[2 * i + 1]) * (B[2 * i] + I * B[2 * i + 1]) * (cexp(a) - 1) /
+                                  lambda * cexp(a * l));
             }
             cr_assert(fabs(ours - theirs) <= 1e-14 * fabs(theirs), "channel %d, sample %d: %g, %g", h, l, ours, theirs);
         }
@@ -480,7 +484,7 @@ Test(layer_formats, flat_s4d)
     }
 }
 
-/* ---- models ---------------------------------------------------------------------------------------------------- */
+/* ---- models ------------------------------------------------------------------------------------------------------ */
 
 Test(layer_formats, whole_models_by_prefix)
 {

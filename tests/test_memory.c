@@ -368,7 +368,7 @@ static s4_status attempt(fallible what, s4_layer *layer, const s4_plan *plan, co
     }
     case LOAD_LAYER: {
         s4_layer *made;
-        status = s4_layer_load(from, NULL, &made);
+        status = s4_layer_load(from, NULL, NULL, &made);
         s4_layer_destroy(made);
         break;
     }

@@ -1,5 +1,6 @@
 /*
- * Signals in .wav and .csv files: values to the last bit, files as other programs write them, and files that are refused.
+ * Signals in .wav and .csv files: values to the last bit, files as other programs write them, and files that are
+ * refused.
  */
 #define _GNU_SOURCE
 #include <locale.h>
@@ -34,7 +35,7 @@ static const char *write_text(const char *name, const char *text)
     return path;
 }
 
-/* ---- .wav --------------------------------------------------------------------------------------------------------- */
+/* ---- .wav -------------------------------------------------------------------------------------------------------- */
 
 typedef struct bytes {
     unsigned char data[512];
@@ -117,11 +118,21 @@ Test(signals, wav_samples)
         double expected[4];     /* (2 channels, 2 frames) */
     } cases[] = {
         {1, 16, S4_F32, {0x00, 0x80, 0xff, 0x7f, 0x01, 0x00, 0xff, 0xff}, {-1, 0x1p-15, 1 - 0x1p-15, -0x1p-15}},
-        {1, 24, S4_F32, {0, 0, 0x80, 0xff, 0xff, 0x7f, 1, 0, 0, 0xff, 0xff, 0xff}, {-1, 0x1p-23, 1 - 0x1p-23, -0x1p-23}},
-        {1, 32, S4_F64, {0, 0, 0, 0x80, 0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff},
+        {1,
+         24,
+         S4_F32,
+         {0, 0, 0x80, 0xff, 0xff, 0x7f, 1, 0, 0, 0xff, 0xff, 0xff},
+         {-1, 0x1p-23, 1 - 0x1p-23, -0x1p-23}},
+        {1,
+         32,
+         S4_F64,
+         {0, 0, 0, 0x80, 0xff, 0xff, 0xff, 0x7f, 1, 0, 0, 0, 0xff, 0xff, 0xff, 0xff},
          {-1, 0x1p-31, 1 - 0x1p-31, -0x1p-31}},
         {3, 32, S4_F32, {0, 0, 0x80, 0x3f, 0, 0, 0, 0xc0, 0, 0, 0, 0x3f, 0, 0, 0, 0}, {1, 0.5, -2, 0}},
-        {3, 64, S4_F64, {0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0xe0, 0x3f},
+        {3,
+         64,
+         S4_F64,
+         {0, 0, 0, 0, 0, 0, 0xf0, 0x3f, 0, 0, 0, 0, 0, 0, 0, 0xc0, 0, 0, 0, 0, 0, 0, 0xe0, 0x3f},
          {1, 0.5, -2, 0}},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
@@ -169,7 +180,8 @@ Test(signals, wav_round_trip)
                   about_text());
             check(back->shape[1] == array->shape[array->rank - 1], "[%s] shape", about_text());
             for (int64_t k = 0; k < array->count; k++)
-                check(value_of(back, k) == (double)(float)value_of(array, k), "[%s] value %lld", about_text(), (long long)k);
+                check(value_of(back, k) == (double)(float)value_of(array, k), "[%s] value %lld", about_text(),
+                      (long long)k);
             s4_array_destroy(back);
             s4_array_destroy(array);
         }
@@ -178,9 +190,10 @@ Test(signals, wav_round_trip)
 Test(signals, wav_as_written)
 {
     static const unsigned char expected[] = {
-        'R', 'I', 'F', 'F', 66, 0, 0, 0, 'W', 'A', 'V', 'E', 'f', 'm', 't', ' ', 18, 0, 0, 0, 3, 0, 2, 0, 0x80, 0x3e, 0, 0,
-        0, 0xf4, 1, 0, 8, 0, 32, 0, 0, 0, 'f', 'a', 'c', 't', 4, 0, 0, 0, 2, 0, 0, 0, 'd', 'a', 't', 'a', 16, 0, 0, 0,
-        0, 0, 0x80, 0x3f, 0, 0, 0, 0x3f, 0, 0, 0, 0xc0, 0, 0, 0x80, 0xbe};
+        'R', 'I', 'F', 'F',  66,   0,    0,    0, 'W',  'A', 'V',  'E', 'f',  'm', 't', ' ',  18,  0, 0,
+        0,   3,   0,   2,    0,    0x80, 0x3e, 0, 0,    0,   0xf4, 1,   0,    8,   0,   32,   0,   0, 0,
+        'f', 'a', 'c', 't',  4,    0,    0,    0, 2,    0,   0,    0,   'd',  'a', 't', 'a',  16,  0, 0,
+        0,   0,   0,   0x80, 0x3f, 0,    0,    0, 0x3f, 0,   0,    0,   0xc0, 0,   0,   0x80, 0xbe};
     static const int64_t shape[] = {2, 2};
     s4_array *array;
     must(s4_array_create(S4_F64, 2, shape, &array));
@@ -313,12 +326,13 @@ Test(signals, wav_cannot_hold)
     }
     about("4 GiB"); /* only the description is that large: nothing of the data is read */
     float sample = 0;
-    s4_array large = {.dtype = S4_F32, .rank = 1, .shape = {(int64_t)1 << 30}, .count = (int64_t)1 << 30, .data = &sample};
+    s4_array large = {
+        .dtype = S4_F32, .rank = 1, .shape = {(int64_t)1 << 30}, .count = (int64_t)1 << 30, .data = &sample};
     must_refuse(s4_array_write(scratch_path("x.wav"), &large, 1), S4_ERROR_UNSUPPORTED, "4 GiB");
     cr_assert_eq(scratch_count(), 0, "a file is left");
 }
 
-/* ---- .csv --------------------------------------------------------------------------------------------------------- */
+/* ---- .csv -------------------------------------------------------------------------------------------------------- */
 
 Test(signals, csv_as_others_write_it)
 {
@@ -338,8 +352,16 @@ Test(signals, csv_as_others_write_it)
         {"time,value\n1,2\n", 2, 1, {1, 2}},
         {"\"time, s\",\"mV\"\n1,2\n", 2, 1, {1, 2}},
         {"one column\n1\n2\n", 1, 2, {1, 2}},
-        {"\xef\xbb\xbf" "a;b\n1;2\n", 2, 1, {1, 2}},
-        {"\xef\xbb\xbf" "1;2\n", 2, 1, {1, 2}},
+        {"\xef\xbb\xbf"
+         "a;b\n1;2\n",
+         2,
+         1,
+         {1, 2}},
+        {"\xef\xbb\xbf"
+         "1;2\n",
+         2,
+         1,
+         {1, 2}},
         {"-1.5e-3,+.5\n1E2,2.\n", 2, 2, {-1.5e-3, 1e2, 0.5, 2}},
         {"inf,-Infinity\n+INF,1\n", 2, 2, {INFINITY, INFINITY, -INFINITY, 1}},
         {"0.1,1e-400,5e-324\n", 3, 1, {0.1, 0, 5e-324}},
@@ -351,7 +373,8 @@ Test(signals, csv_as_others_write_it)
         int64_t rate = 7;
         must(s4_array_read_rate(write_text("x.csv", cases[i].text), &array, &rate));
         check(rate == 0 && array->dtype == S4_F64 && array->rank == 2 && array->shape[0] == cases[i].channels &&
-                  array->shape[1] == cases[i].length, "[%s] dtype or shape", about_text());
+                  array->shape[1] == cases[i].length,
+              "[%s] dtype or shape", about_text());
         for (int64_t k = 0; k < array->count; k++)
             check(value_of(array, k) == cases[i].expected[k], "[%s] value %lld is %.17g", about_text(), (long long)k,
                   value_of(array, k));
@@ -403,14 +426,17 @@ Test(signals, csv_that_is_none)
     about("a NUL");
     s4_array *array;
     const char *path = scratch_path("x.csv");
-    file_write(path, "1\0" "2\n3\n", 6);
+    file_write(path,
+               "1\0"
+               "2\n3\n",
+               6);
     must_refuse(s4_array_read(path, &array), S4_ERROR_FORMAT, "line 1, column 1: \"1?2\"");
 }
 
 Test(signals, csv_brings_every_number_back)
 {
-    static const double values[] = {0.1, -1.0 / 3, 5e-324, -0.0, 1.7976931348623157e308, 123456789012345678.0, NAN, INFINITY,
-                                    -INFINITY, 1};
+    static const double values[] = {0.1, -1.0 / 3, 5e-324,    -0.0, 1.7976931348623157e308, 123456789012345678.0,
+                                    NAN, INFINITY, -INFINITY, 1};
     static const int64_t shape[] = {1, 2, 5};
     for (int dtype = S4_F32; dtype <= S4_F64; dtype++) {
         about("%s", s4_dtype_name((s4_dtype)dtype));
@@ -475,7 +501,7 @@ Test(signals, numbers_do_not_follow_the_locale)
     s4_array_destroy(array);
 }
 
-/* ---- all ---------------------------------------------------------------------------------------------------------- */
+/* ---- all --------------------------------------------------------------------------------------------------------- */
 
 Test(signals, suffixes)
 {

@@ -47,7 +47,7 @@ Test(status, long_texts)
     s4_placement placement;
     must_refuse(s4_placement_parse(text, &placement), S4_ERROR_ARGUMENT, "x");
     s4_layer *layer;
-    cr_assert_neq(s4_layer_load(text, NULL, &layer), S4_OK);
+    cr_assert_neq(s4_layer_load(text, NULL, NULL, &layer), S4_OK);
 }
 
 /* A struct of an older caller ends early: what is missing is 0. One that was never initialised, or is of a newer

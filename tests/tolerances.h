@@ -11,6 +11,8 @@
 #define TOLERANCE_FORWARD_RANK 1e-11
 /* Gradients of golden files: sums over modes, frequencies and batch, in the published code too. */
 #define TOLERANCE_GRADIENT 1e-10
+/* Layers with a mode at Lambda = -1e-4 (1 + i): their published gradient of A_imag is good to 5e-10 itself. */
+#define TOLERANCE_GRADIENT_FOURIER 1e-8
 /* Gradients against finite differences extrapolated to sixth order in long double, on top of what the reference
  * itself says that it misses. */
 #define TOLERANCE_GRADIENT_DIFFERENCE 1e-10
@@ -41,10 +43,18 @@
 #define TOLERANCE_UNDO 1e-11
 /* Powers of dA by repeated squaring against plain repeated multiplication. */
 #define TOLERANCE_POWER 1e-12
+/* The same at dt = 1e-5, N = 64: the condition of I - dA^L is 1e5 and more. */
+#define TOLERANCE_UNDO_SLOW 1e-9
 /* HiPPO-LegS: eigenvectors of a symmetric problem. The digits given by hand end at 1e-15. */
 #define TOLERANCE_INIT 1e-12
 /* Sums whose terms are of one sign and exact (the norms of P and B). */
 #define TOLERANCE_ROUNDING 1e-14
+
+/* A recurrence in eigenvectors of dA, of condition under 1e4. */
+#define TOLERANCE_STEP_DIAGONAL 1e-11
+/* FFTs that were measured against those that were not: other orders of the same sums. */
+#define TOLERANCE_TUNED 1e-14
+#define TOLERANCE_F32_TUNED 2e-6
 
 /* The two places against each other in double: another FFT, another order of sums, another mathematical library. */
 #define TOLERANCE_PLACES 1e-13

@@ -132,7 +132,7 @@ S4_API s4_status s4_layer_discrete(s4_context *context, const s4_layer *layer, d
  * ignored. Older names are recognised and converted: v3 (log_dt, inv_w_real, w_imag = -A_imag, L) and the flat s4d file
  * (kernel.C (H,n,2), kernel.log_dt, kernel.log_A_real, kernel.A_imag; A = -exp(log_A_real) + i A_imag).
  * Transforms, discretisation, bidirectional and bandlimit come from the file's metadata (dt_transform, real_transform,
- * imag_transform, disc, bidirectional, bandlimit) or from `overrides` (NULL, or "key=value,key=value", which win); what is
+ * imag_transform, disc, bidirectional, bandlimit, mode) or from `overrides` (NULL, or "key=value,key=value", which win); what is
  * in neither has its default (zoh for diagonal layers).
  * S4_ERROR_FILE, S4_ERROR_FORMAT (naming tensor and reason), S4_ERROR_UNSUPPORTED, S4_ERROR_MEMORY, S4_ERROR_ARGUMENT for
  * NULL or a bad override; *layer is NULL then.

@@ -3,6 +3,7 @@
 #define S4_H
 
 #include "context.h"
+#include "contract.h"
 #include "export.h"
 #include "io.h"
 #include "layer.h"

@@ -22,7 +22,7 @@ static void demand(int condition, const char *what)
     if (!condition) broken(what);
 }
 
-/* ---- files of this process ------------------------------------------------------------------------------------------ */
+/* ---- files of this process --------------------------------------------------------------------------------------- */
 
 static char folder[256];
 
@@ -64,7 +64,7 @@ static int read_or_refused(s4_status status, const void *result)
     return 0;
 }
 
-/* ---- arrays --------------------------------------------------------------------------------------------------------- */
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 static double element(const s4_array *array, int64_t i)
 {
@@ -114,7 +114,7 @@ static int read_npy(const char *path) { return read_array(path, "out.npy"); }
 static int read_wav(const char *path) { return read_array(path, "out.wav"); }
 static int read_csv(const char *path) { return read_array(path, "out.csv"); }
 
-/* ---- safetensors ---------------------------------------------------------------------------------------------------- */
+/* ---- safetensors ------------------------------------------------------------------------------------------------- */
 
 #define TENSORS_MAX 64
 
@@ -164,7 +164,7 @@ static int read_safetensors(const char *path)
     return 1;
 }
 
-/* ---- layers --------------------------------------------------------------------------------------------------------- */
+/* ---- layers ------------------------------------------------------------------------------------------------------ */
 
 static void demand_same_layer(s4_layer *a, s4_layer *b)
 {
@@ -180,7 +180,8 @@ static void demand_same_layer(s4_layer *a, s4_layer *b)
            "written and read: another description");
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
         s4_parameter_view u, v;
-        demand(s4_layer_parameter(a, (s4_parameter)p, &u) == S4_OK && s4_layer_parameter(b, (s4_parameter)p, &v) == S4_OK,
+        demand(s4_layer_parameter(a, (s4_parameter)p, &u) == S4_OK &&
+                   s4_layer_parameter(b, (s4_parameter)p, &v) == S4_OK,
                "no parameter");
         demand(u.count == v.count, "written and read: another number of parameters");
         demand(u.count == 0 || memcmp(u.data, v.data, (size_t)u.count * sizeof *u.data) == 0,
@@ -214,7 +215,7 @@ static int read_layer(const char *path)
     return known;
 }
 
-/* ---- the list ------------------------------------------------------------------------------------------------------- */
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
 
 const reader readers[] = {
     {"npy", ".npy", read_npy},
