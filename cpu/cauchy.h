@@ -2,7 +2,8 @@
  * The sums of the generating function of one channel, shared by the kernel and its gradient.
  *
  * Rows b in [B, P_1 ... P_R], columns c in [C~, Q_1 ... Q_R] with Q = conj P; w = dt Lambda, v_bc = dt b c, with a dt
- * of every mode if it is untied. At the angle theta, with S = sin theta and c = cos theta, a conjugate pair of modes together has real coefficients:
+ * of every mode if it is untied. At the angle theta, with S = sin theta and c = cos theta, a conjugate pair of modes
+ * together has real coefficients:
  *
  *   sigma_bc = sum over the stored modes of (4 i S Re v - 2 c Re(v conj w)) / (c^2 |w|^2 - 4 S^2 - 4 i S c Re w)
  *   kappa = sigma_00 - c sigma_01 (I + c sigma_11)^-1 sigma_10

@@ -1,5 +1,5 @@
 /*
- * Convolution, backward. With DY_c, U the spectra of dy_c and u, all sums in the order of the batch, then of the outputs:
+ * Convolution, backward. With DY_c, U the spectra of dy_c and u, all sums in the order of batch, then outputs:
  *
  *   du = sum over c of irfft(conj(K^_c) DY_c) + D_c dy_c;   dD_c = sum over b, t of u dy_c;
  *   dK_c = irfft(sum over b of conj(U) DY_c), its end, read backwards, being the gradient of a backward kernel

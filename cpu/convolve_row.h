@@ -2,11 +2,11 @@
  * The arithmetic of one row (batch b, channel h) of the convolution, in the dtype of the plan.
  *
  * With nf = fft_length, at least as long as signal and kernels together, a zero-padded circular convolution is the
- * linear one:  y_c[t] = irfft(K^_c U)[t] + D_c u[t]. Where a layer is bidirectional, K^_c is the spectrum of the forward
- * kernel at 0, 1 ... and of the backward kernel k1 at nf-1, nf-2 ...: sample nf-1-j meets u[t+j+1].
+ * linear one:  y_c[t] = irfft(K^_c U)[t] + D_c u[t]. Where a layer is bidirectional, K^_c is the spectrum of the
+ * forward kernel at 0, 1 ... and of the backward kernel k1 at nf-1, nf-2 ...: sample nf-1-j meets u[t+j+1].
  *
- * Scratch rows (s4_row_stride(nf) elements) hold samples, then their spectrum, in place. A spectrum has nf/2 + 1 complex
- * and is not scaled. Every function works on exactly one row, so a sample that is not finite stays in its row.
+ * Scratch rows (s4_row_stride(nf) elements) hold samples, then their spectrum, in place. A spectrum has nf/2 + 1
+ * complex and is not scaled. Every function works on exactly one row, so a sample that is not finite stays in its row.
  */
 #ifndef CPU_CONVOLVE_ROW_H
 #define CPU_CONVOLVE_ROW_H

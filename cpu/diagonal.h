@@ -59,7 +59,10 @@ static inline cpu_complex cpu_times_conj(cpu_complex x, cpu_complex y)
 {
     return (cpu_complex){x.re * y.re + x.im * y.im, x.im * y.re - x.re * y.im};
 }
-static inline cpu_complex cpu_scaled(double factor, cpu_complex x) { return (cpu_complex){factor * x.re, factor * x.im}; }
+static inline cpu_complex cpu_scaled(double factor, cpu_complex x)
+{
+    return (cpu_complex){factor * x.re, factor * x.im};
+}
 static inline void cpu_add(cpu_complex *sum, cpu_complex term)
 {
     sum->re += term.re;

@@ -1,7 +1,7 @@
 /*
- * A mode of a diagonal state space (dss): a softmax over the samples of the kernel, which makes it depend on the length.
+ * A mode of a diagonal state space (dss): a softmax over the samples of the kernel, so that it depends on the length.
  *
- *   K[l] = Re sum over n of C B (e^a - 1) recip(x) S_l,   x = (e^(a L) - 1) Lambda,   recip(x) = conj(x) / (|x|^2 + 1e-7)
+ *   K[l] = Re sum over n of C B (e^a - 1) recip(x) S_l,  x = (e^(a L) - 1) Lambda,  recip(x) = conj(x) / (|x|^2 + 1e-7)
  *   Re Lambda <= 0:  a =  dt Lambda,  S_l = e^(a l)
  *   Re Lambda  > 0:  a = -dt Lambda,  S_l = e^(a (L-1-l)): the same powers in reverse order, none of them above 1
  *

@@ -1,6 +1,6 @@
 /*
- * The convolution kernels of the block's channels. A diagonal system's are made in diagonal.c; a DPLR system's here, from
- * C~, by the generating function at the roots of unity and an inverse FFT:
+ * The convolution kernels of the block's channels. A diagonal system's are made in diagonal.c; a DPLR system's here,
+ * from C~, by the generating function at the roots of unity and an inverse FFT:
  *
  *   theta_k = pi k / L, k = 0 ... L/2;   K^_k = e^(i theta_k) kappa(theta_k);   K = irfft(K^) of length L
  *

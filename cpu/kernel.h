@@ -1,7 +1,7 @@
 /*
  * The kernels of one channel, seen by the two kinds of state matrices: DPLR (kernel.c, kernel_backward.c) and diagonal
- * (diagonal.c, diagonal_backward.c). A channel has `kernels` rows of C, and as many kernels; they share all else, and one
- * thread makes them all, so that gradients of what they share are summed in one order.
+ * (diagonal.c, diagonal_backward.c). A channel has `kernels` rows of C, and as many kernels; they share all else, and
+ * one thread makes them all, so that gradients of what they share are summed in one order.
  */
 #ifndef CPU_KERNEL_H
 #define CPU_KERNEL_H

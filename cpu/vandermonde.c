@@ -37,10 +37,18 @@ cpu_vandermonde cpu_vandermonde_make(int64_t modes, int64_t length, cpu_pole *po
     return v;
 }
 
+static int is_zero(cpu_complex x) { return x.re == 0.0 && x.im == 0.0; }
+
 static int64_t samples_of_row(const cpu_vandermonde *v, int64_t j)
 {
     int64_t left = v->length - j * v->width;
     return left < v->width ? left : v->width;
+}
+
+static cpu_complex coarse_power(const cpu_vandermonde *v, int64_t n, int64_t j)
+{
+    const double *power_of_row = v->coarse + 2 * (n * v->rows + j);
+    return (cpu_complex){power_of_row[0], power_of_row[1]};
 }
 
 /* row[l] += Re sum over the modes of one order. */
@@ -50,10 +58,10 @@ static void add_product(const cpu_vandermonde *v, int reversed, const cpu_comple
         double *samples = row + j * v->width;
         int64_t count = samples_of_row(v, j);
         for (int64_t n = 0; n < v->modes; n++) {
-            if (v->pole[n].reversed != reversed || (c[n].re == 0.0 && c[n].im == 0.0)) continue;
-            const double *coarse = v->coarse + 2 * (n * v->rows + j);
+            if (v->pole[n].reversed != reversed || is_zero(c[n])) continue;
             const double *fine_re = v->fine_re + n * v->width, *fine_im = v->fine_im + n * v->width;
-            cpu_complex factor = cpu_times(c[n], (cpu_complex){coarse[0], coarse[1]});
+            cpu_complex factor = cpu_times(c[n], coarse_power(v, n, j));
+            if (is_zero(factor)) continue; /* decayed */
 #pragma omp simd
             for (int64_t i = 0; i < count; i++) samples[i] += factor.re * fine_re[i] - factor.im * fine_im[i];
         }
@@ -110,11 +118,11 @@ void cpu_vandermonde_moments(const cpu_vandermonde *v, int reversed, const doubl
     for (int64_t j = 0; j < v->rows; j++) {
         int64_t count = samples_of_row(v, j);
         for (int64_t n = 0; n < v->modes; n++) {
-            if (v->pole[n].reversed != reversed) continue;
-            const double *coarse = v->coarse + 2 * (n * v->rows + j);
+            cpu_complex coarse = coarse_power(v, n, j);
+            if (v->pole[n].reversed != reversed || is_zero(coarse)) continue;
             cpu_complex of_row =
                 moment(count, row + j * v->width, v->fine_re + n * v->width, v->fine_im + n * v->width);
-            cpu_complex term = cpu_times((cpu_complex){coarse[0], -coarse[1]}, of_row);
+            cpu_complex term = cpu_times((cpu_complex){coarse.re, -coarse.im}, of_row);
             s[n].re += term.re;
             s[n].im += term.im;
         }

@@ -2,8 +2,8 @@
  * FFTW wisdom on disk: what tuning measured, for later processes on the same kind of processor with the same FFTW.
  *
  * One file for both precisions in $XDG_CACHE_HOME/s4, or ~/.cache/s4. Its name holds the version of FFTW and a hash of
- * the processor's name; its first line "s4-wisdom 1 <bytes> <bytes> <hash>", the sizes of the two texts that follow (f64,
- * f32) and the hash of both, so that a file that is damaged in any way is as if there were none. It is replaced whole:
+ * the processor's name; its first line "s4-wisdom 1 <bytes> <bytes> <hash>", the sizes of the two texts that follow
+ * (f64, f32) and the hash of both, so that a file that is damaged in any way is as if there were none. It is replaced whole:
  * written beside its place, synced and renamed.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -43,8 +43,8 @@ static s4_status wisdom_path(char *path)
     const char *cache = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *below = "";
     if (!cache || cache[0] != '/') { /* what is relative counts as not set */
         if (!home || home[0] != '/')
-            return cpu_host->fail(S4_ERROR_FILE, "no place for FFT wisdom: neither XDG_CACHE_HOME nor HOME is set to an "
-                                                 "absolute path");
+            return cpu_host->fail(S4_ERROR_FILE, "no place for FFT wisdom: neither XDG_CACHE_HOME nor HOME is set to "
+                                                 "an absolute path");
         cache = home;
         below = "/.cache";
     }

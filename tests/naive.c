@@ -231,7 +231,7 @@ static real loss_of(const raw_layer *raw, const loss *l)
 /* Central differences at three steps, extrapolated to sixth order. */
 static double derivative(const raw_layer *raw, const loss *l, real *value)
 {
-    const real at = *value, step = 0.004L;
+    const real at = *value, step = 2e-4L;
     real difference[3];
     for (int i = 0; i < 3; i++) {
         const real h = step * (i + 1);

@@ -16,6 +16,8 @@
 /* Gradients against finite differences extrapolated to sixth order in long double, on top of what the reference
  * itself says that it misses. */
 #define TOLERANCE_GRADIENT_DIFFERENCE 1e-10
+/* The same where (e^a - 1)/a of a definition in long double has lost digits: a of 1e-7, and differences of it. */
+#define TOLERANCE_GRADIENT_NEAR_ZERO 1e-7
 /* A gradient smaller than this part of the case's largest one is compared against that floor: at length 1 the
  * gradient of inv_dt is exactly 0 and what is computed is rounding of larger terms. */
 #define FLOOR_GRADIENT 1e-9

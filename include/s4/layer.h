@@ -127,7 +127,8 @@ S4_API s4_status s4_layer_discrete(s4_context *context, const s4_layer *layer, d
                                    int64_t power, double *dA_power);
 
 /*
- * Files: safetensors with the names of published checkpoints. `prefix` goes before every name; NULL = "layer.".
+ * Files: safetensors with the names of published checkpoints. `prefix` goes before every name; NULL = "layer.", or none
+ * where nothing lies under that.
  * Reading takes f32 or f64 tensors; shapes are cross-checked; the mode follows from P being there; derived tensors are
  * ignored. Older names are recognised and converted: v3 (log_dt, inv_w_real, w_imag = -A_imag, L) and the flat s4d file
  * (kernel.C (H,n,2), kernel.log_dt, kernel.log_A_real, kernel.A_imag; A = -exp(log_A_real) + i A_imag).

@@ -20,6 +20,10 @@ for name in array array_write atomic_file csv decimal errors layer layer_file la
     layer_file_settings names npy options safetensors safetensors_write wav; do
     sources="$sources $root/s4/$name.c"
 done
+# Files are written and read again and again: in memory where that is possible.
+files=$(mktemp -d /dev/shm/s4-fuzz-XXXXXX 2>/dev/null || mktemp -d)
+trap 'rm -rf "$files"' EXIT
+trap 'exit 1' HUP INT TERM
 failed=""
 for reader in $readers; do
     # shellcheck disable=SC2086,SC2046
@@ -27,11 +31,8 @@ for reader in $readers; do
         -fno-sanitize-recover=undefined -DS4_FUZZ_READER="\"$reader\"" -I"$root" -I"$root/include" -I"$here" \
         "$here/target.c" "$here/readers.c" $sources $(pkg-config --cflags --libs libcjson) -lpthread -lm \
         -o "$work/fuzz_$reader"
-    mkdir -p "$work/corpus/$reader" "$work/broken" "$work/files"
+    mkdir -p "$work/corpus/$reader" "$work/broken"
     echo "$reader: $minutes minutes"
-    # Files are written and read again and again: in memory where that is possible.
-    files=$work/files
-    [ ! -w /dev/shm ] || files=/dev/shm
     TMPDIR=$files "$work/fuzz_$reader" -max_total_time=$((minutes * 60)) -max_len=4096 -timeout=10 -rss_limit_mb=2048 \
         -malloc_limit_mb=64 -print_final_stats=1 -artifact_prefix="$work/broken/$reader-" \
         $([ -f "$here/$reader.dict" ] && echo "-dict=$here/$reader.dict") \
