@@ -3,8 +3,8 @@
  *
  * One file for both precisions in $XDG_CACHE_HOME/s4, or ~/.cache/s4. Its name holds the version of FFTW and a hash of
  * the processor's name; its first line "s4-wisdom 1 <bytes> <bytes> <hash>", the sizes of the two texts that follow
- * (f64, f32) and the hash of both, so that a file that is damaged in any way is as if there were none. It is replaced whole:
- * written beside its place, synced and renamed.
+ * (f64, f32) and the hash of both, so that a file that is damaged in any way is as if there were none. It is replaced
+ * whole: written beside its place, synced and renamed.
  */
 #define _POSIX_C_SOURCE 200809L
 

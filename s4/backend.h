@@ -95,12 +95,13 @@ static inline int64_t s4_vandermonde_width(int64_t length)
 }
 
 /* Doubles of scratch that the kernel stage has per lane. DPLR: per mode, w and the sums of every pair of rows, there and
- * back. Diagonal: both matrices of the product, one row of it, and per mode. */
+ * back. Diagonal: both matrices of the product, and what is kept per mode. */
+#define S4_DIAGONAL_TERMS 22
 static inline int64_t s4_kernel_scratch(const s4_shape *s)
 {
     if (s->mode == S4_MODE_DPLR) return s->modes * (4 + 4 * (1 + s->rank) * (1 + s->rank));
     int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
-    return 2 * s->modes * (m + rows) + 2 * m + 32 * s->modes;
+    return 2 * s->modes * (m + rows) + S4_DIAGONAL_TERMS * s->modes;
 }
 
 /* Doubles of set-up scratch a thread has: three N x N matrices and ten rows of N. */

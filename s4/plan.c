@@ -17,7 +17,7 @@ static int64_t host_reserve(const s4_problem *problem, const s4_shape *shape)
 {
     int64_t reserve = 16 * MIB;
     if (problem->placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_CPU) reserve += 32 * shape->fft_length;
-    if (problem->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_CPU)
+    if (problem->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_CPU && problem->mode == S4_MODE_DPLR)
         reserve += (s4_fft_smooth(shape->kernel_length ? shape->kernel_length : 1) ? 32 : 160 + 96 * shape->threads) *
                    shape->kernel_length;
     return reserve;
