@@ -101,6 +101,8 @@ static const s4_backend backend = {
     .convert_c = cpu_convert_c,
     .effective = cpu_effective,
     .hippo = cpu_hippo,
+
+    .contract = cpu_contract,
 };
 
 const s4_backend *cpu_backend(const s4_host *host)

@@ -14,6 +14,7 @@
  *   diagonal*.c   C -> K of diagonal layers, and back, by products of Vandermonde matrices
  *   fft.*         FFTW plans and their single rows
  *   wisdom.c      FFTW wisdom: loaded, measured, stored
+ *   contract.c    products of contractions
  *   convolve*.c   spectra, convolution, correlation
  */
 #ifndef CPU_PLACE_H
@@ -39,6 +40,10 @@ s4_status cpu_discrete(const s4_setup *setup, double *dA, double *dB, int64_t po
 s4_status cpu_convert_c(const s4_setup *setup, int64_t from, int64_t to, double *c);
 s4_status cpu_effective(const s4_shape *shape, const s4_raw *raw, const s4_system *system);
 s4_status cpu_hippo(s4_init init, int64_t modes, double *scratch, double *lambda, double *p, double *b);
+
+/* ---- contractions -------------------------------------------------------------------------------------------------- */
+
+s4_status cpu_contract(const s4_product *product);
 
 /* ---- parts of set-up and recurrence -------------------------------------------------------------------------- */
 

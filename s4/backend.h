@@ -230,6 +230,68 @@ typedef struct s4_setup {
     double *matrices; /* (threads, s4_setup_lane(n)) scratch */
 } s4_setup;
 
+/* ---- one product of a contraction ------------------------------------------------------------------------------ */
+
+/*
+ * z[b,i,j] = sum_k (sum_p x[b,i,k,p]) (sum_q y[b,k,j,q]), sums in double, ascending. Each of b, i, j, k, p, q is a group of
+ * axes, slowest first, maybe of none. A group's positions are counted row-major over its axes. No size is 0.
+ */
+typedef enum s4_product_group {
+    S4_PRODUCT_BATCH,   /* b: axes of x, y and z */
+    S4_PRODUCT_ROWS,    /* i: of x and z */
+    S4_PRODUCT_COLUMNS, /* j: of y and z */
+    S4_PRODUCT_DEPTH,   /* k: of x and y */
+    S4_PRODUCT_X_ALONE, /* p */
+    S4_PRODUCT_Y_ALONE, /* q */
+    S4_PRODUCT_GROUPS
+} s4_product_group;
+
+enum { S4_PRODUCT_X, S4_PRODUCT_Y, S4_PRODUCT_Z, S4_PRODUCT_TENSORS };
+#define S4_PRODUCT_AXES 16 /* of a group */
+
+typedef struct s4_product_axis {
+    int64_t size;
+    int64_t stride[S4_PRODUCT_TENSORS]; /* in elements (pairs, if complex) */
+} s4_product_axis;
+
+typedef struct s4_product {
+    int is_complex, threads;
+    s4_dtype dtype[S4_PRODUCT_TENSORS];
+    const void *x, *y;
+    void *z;
+    int axes[S4_PRODUCT_GROUPS];
+    s4_product_axis axis[S4_PRODUCT_GROUPS][S4_PRODUCT_AXES];
+    double *scratch; /* s4_product_scratch doubles */
+} s4_product;
+
+/* Reals of z in work at a time are (TILE, TILE), zero-padded; of x and y, DEPTH positions of k are packed at a time. */
+#define S4_PRODUCT_TILE 4
+#define S4_PRODUCT_DEPTH_MAX 256
+
+/* The largest number that sizes are counted to: eight times it does not overflow yet. */
+#define S4_PRODUCT_HUGE ((int64_t)1 << 57)
+static inline int64_t s4_product_times(int64_t a, int64_t b)
+{
+    return b && a > S4_PRODUCT_HUGE / b ? S4_PRODUCT_HUGE : a * b;
+}
+
+static inline int64_t s4_product_padded(int64_t lines)
+{
+    return (lines + S4_PRODUCT_TILE - 1) / S4_PRODUCT_TILE * S4_PRODUCT_TILE;
+}
+
+/* Doubles of scratch: packed x (b, i, k) and y (b, k, j), and sums (b, i, j) where k is packed in parts. A complex
+ * product is packed as a real one: twice the rows, twice the depth. */
+static inline int64_t s4_product_scratch(int is_complex, int64_t batch, int64_t rows, int64_t columns, int64_t depth)
+{
+    int64_t parts = is_complex ? 2 : 1, packed = parts * (depth < S4_PRODUCT_HUGE ? depth : S4_PRODUCT_HUGE);
+    int whole = packed <= S4_PRODUCT_DEPTH_MAX;
+    int64_t i = s4_product_times(batch, s4_product_padded(parts * rows)), j = s4_product_padded(columns);
+    int64_t k = whole ? packed : S4_PRODUCT_DEPTH_MAX;
+    return s4_product_times(i, k) + s4_product_times(s4_product_times(batch, j), k) +
+           (whole ? 0 : s4_product_times(i, j));
+}
+
 /* ---- the table --------------------------------------------------------------------------------------------------- */
 
 /* Services of the core for a backend. */
@@ -304,6 +366,9 @@ typedef struct s4_backend {
     /* Lambda (n,2), P (R,n,2), B (n,2) of a DPLR family with N = 2n, without clamps; scratch (2 N N + N). R is 2 for legt,
      * else 1. S4_INIT_HIPPO is the caller's business. */
     s4_status (*hippo)(s4_init init, int64_t modes, double *scratch, double *lambda, double *p, double *b);
+
+    /* optional: one product of a contraction; values depend neither on threads nor on which part of x, y and z it is */
+    s4_status (*contract)(const s4_product *product);
 } s4_backend;
 
 /* s4/registry.c finds these. The GPU's is exported by the module libs4_gpu.so. */

@@ -14,6 +14,8 @@
 
 #define ALIGNMENT 64
 
+_Static_assert(S4_CONTRACT_INDICES_MAX <= S4_PRODUCT_AXES, "a group may hold all indices");
+
 static int64_t smaller(int64_t a, int64_t b) { return a < b ? a : b; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 

@@ -43,7 +43,8 @@ typedef struct s4_problem {
     int rate_parity;        /* 1: as the published code: the stored C~ is used as it is at rate * dt, which is not its
                              * kernel (DPLR; kernel_length must be the stored length divided by rate, rounded) */
     s4_layout layout;       /* of dense u, y and their gradients */
-    int states;             /* forward: s4_forward_io may give state_in and state_out; not with bidirectional or dss */
+    int states;             /* forward and training: calls may give states; not with bidirectional or dss; training a DPLR
+                             * layer then needs length <= kernel_length */
     int threads;            /* CPU threads; 0 = all processors of this process */
     int64_t host_budget, device_budget; /* bytes; 0 = none */
 } s4_problem;
@@ -152,8 +153,11 @@ typedef struct s4_backward_io {
     s4_gradients gradients;
     int64_t u_strides[3], dy_strides[3], du_strides[3]; /* batch, channel, time; 0 0 0 = dense */
     const int64_t *lengths; /* (batch) or NULL */
+    const double *state_in;   /* (batch,H,n,2) x0, or NULL = 0 */
+    const double *dstate_out; /* (batch,H,n,2) dL/dRe + i dL/dIm of state_out, or NULL = 0 */
+    double *dstate_in;        /* (batch,H,n,2) the same of state_in, or NULL; may be dstate_out */
 } s4_backward_io;
-/* A pure function of (parameters, u, dy): no preceding forward is needed. On failure du and gradients are undefined. */
+/* A pure function of (parameters, u, dy, state_in, dstate_out): no preceding forward is needed. On failure du and gradients are undefined. */
 S4_API s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
                                   const s4_backward_io *io);
 
