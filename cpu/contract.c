@@ -1,8 +1,8 @@
 /*
  * One product of a contraction (s4/backend.h): z[b,i,j] = sum_k (sum_p x[b,i,k,p]) (sum_q y[b,k,j,q]), any strides.
  *
- * A part of k after the other, x and y are packed in double as tiles of TILE lines, and every tile of x meets every tile
- * of y. A complex product is packed as a real one of twice the rows and twice the depth:
+ * A part of k after the other, x and y are packed in double as tiles of TILE lines, and every tile of x meets every
+ * tile of y. A complex product is packed as a real one of twice the rows and twice the depth:
  *
  *     [re z]   [re x  -im x] [re y]
  *     [im z] = [im x   re x] [im y]
@@ -152,29 +152,19 @@ static void pack_tile(const side *s, int64_t b, int64_t tile, int64_t k, int64_t
 
 /* ---- one tile ---------------------------------------------------------------------------------------------------- */
 
-/* sum[i][j] += sum_k x[k][i] y[k][j] */
-static void add_products(int64_t depth, const double *restrict x, const double *restrict y,
-                         double sum[restrict TILE][TILE])
+/* sum[i][j] += sum_k x[k][i] y[k][j]. The copy of the sums and the unrolled loops let them live in registers. */
+static void add_products(int64_t depth, const double *restrict x, const double *restrict y, double sum[TILE][TILE])
 {
-    double r0[TILE], r1[TILE], r2[TILE], r3[TILE];
-    _Static_assert(TILE == 4, "a row of sums each");
-    memcpy(r0, sum[0], sizeof r0);
-    memcpy(r1, sum[1], sizeof r1);
-    memcpy(r2, sum[2], sizeof r2);
-    memcpy(r3, sum[3], sizeof r3);
+    double s[TILE][TILE];
+    memcpy(s, sum, sizeof s);
     for (int64_t k = 0; k < depth; k++, x += TILE, y += TILE) {
-#pragma omp simd
-        for (int j = 0; j < TILE; j++) {
-            r0[j] += x[0] * y[j];
-            r1[j] += x[1] * y[j];
-            r2[j] += x[2] * y[j];
-            r3[j] += x[3] * y[j];
+#pragma GCC unroll 4
+        for (int i = 0; i < TILE; i++) {
+#pragma GCC unroll 4
+            for (int j = 0; j < TILE; j++) s[i][j] += x[i] * y[j];
         }
     }
-    memcpy(sum[0], r0, sizeof r0);
-    memcpy(sum[1], r1, sizeof r1);
-    memcpy(sum[2], r2, sizeof r2);
-    memcpy(sum[3], r3, sizeof r3);
+    memcpy(sum, s, sizeof s);
 }
 
 /* Writes the sums of a tile into z; b: offset of the batch position. */
@@ -207,7 +197,7 @@ s4_status cpu_contract(const s4_product *product)
     const int threads =
         (double)(batch * tiles) * TILE * TILE * (double)depth < WORK_OF_THREADS ? 1 : product->threads;
 
-#pragma omp parallel num_threads(threads)
+#pragma omp parallel num_threads(cpu_lanes(threads))
     for (int64_t k = 0; k < depth; k += part) {
         const int64_t count = part < depth - k ? part : depth - k;
         const int is_first = k == 0, is_last = k + count == depth;

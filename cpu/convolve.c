@@ -23,7 +23,7 @@ s4_status cpu_spectrum(const s4_task *task)
     int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
     int64_t outputs = shape->channels, first = shape->resident ? task->channel : 0;
 
-#pragma omp parallel for schedule(static) num_threads(shape->threads)
+#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
     for (int64_t row = 0; row < task->channels * outputs; row++) {
         int64_t i = row / outputs, c = row % outputs;
         const char *kernel = kernels + size * ((c * task->channels + i) * shape->kernel_length);
@@ -49,7 +49,7 @@ s4_status cpu_convolve(const s4_task *task)
     int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
     int64_t outputs = shape->channels, first = shape->resident ? task->channel : 0;
 
-#pragma omp parallel for schedule(static) num_threads(shape->threads)
+#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
     for (int64_t row = 0; row < task->rows * task->channels * outputs; row++) {
         int64_t b = row / outputs / task->channels, i = row / outputs % task->channels, c = row % outputs;
         cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);

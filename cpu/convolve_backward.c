@@ -27,7 +27,7 @@ s4_status cpu_convolve_backward(const s4_task *task)
     int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
     int64_t outputs = shape->channels, first = shape->resident ? task->channel : 0;
 
-#pragma omp parallel for schedule(static) num_threads(shape->threads)
+#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
     for (int64_t i = 0; i < task->channels; i++) {
         int64_t lane = omp_get_thread_num() * row_stride, h = task->channel + i;
         char *row_u = rows_u + size * lane, *row_dy = rows_dy + size * lane;
@@ -66,7 +66,7 @@ s4_status cpu_correlate(const s4_task *task)
     int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
     int64_t length = shape->kernel_length, reach = cpu_kernel_reach(shape), outputs = shape->channels;
 
-#pragma omp parallel for schedule(static) num_threads(shape->threads)
+#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
     for (int64_t row = 0; row < task->channels * outputs; row++) {
         int64_t i = row / outputs, c = row % outputs;
         double *gradient = kernel_gradients + (c * task->channels + i) * length;

@@ -318,7 +318,7 @@ s4_status cpu_discrete(const s4_setup *setup, double *dA, double *dB, int64_t po
     const s4_shape *shape = setup->shape;
     const discrete out = {dA, dB, dA_power, power};
     cpu_failure first = {.kind = CPU_FAILURE_NONE};
-#pragma omp parallel num_threads(shape->threads)
+#pragma omp parallel num_threads(cpu_lanes(shape->threads))
     {
         cpu_lane lane = cpu_lane_view(shape, setup->matrices, omp_get_thread_num());
         cpu_failure mine = {.kind = CPU_FAILURE_NONE};

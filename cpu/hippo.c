@@ -121,14 +121,19 @@ s4_status cpu_hippo(s4_init init, int64_t modes, double *scratch, double *lambda
     }
     if ((int)init < 0 || init > S4_INIT_LAGT)
         return cpu_host->fail(S4_ERROR_ARGUMENT, "init is %d, which names no HiPPO matrix", (int)init);
+    _Static_assert(sizeof(lapack_int) <= sizeof(double), "as s4_hippo_scratch counts");
     const family *f = &families[init];
     int64_t state = 2 * modes;
-    double *matrix = scratch, *frequency = scratch + 2 * state * state;
+    /* LAPACK documents the sizes of its three work areas. */
+    int64_t complex_count = 2 * state + state * state, real_count = 1 + 5 * state + 2 * state * state;
+    double *matrix = scratch, *work = matrix + 2 * state * state, *real_work = work + 2 * complex_count;
+    double *frequency = real_work + real_count;
+    lapack_int *integer_work = (lapack_int *)(void *)(frequency + state);
     fill_hermitian(f, state, matrix);
-    lapack_int info = LAPACKE_zheevd(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)state, (lapack_complex_double *)matrix,
-                                     (lapack_int)state, frequency);
-    if (info == LAPACK_WORK_MEMORY_ERROR)
-        return cpu_host->fail(S4_ERROR_MEMORY, "work area of zheevd for N = %" PRId64, state);
+    lapack_int info = LAPACKE_zheevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)state,
+                                          (lapack_complex_double *)matrix, (lapack_int)state, frequency,
+                                          (lapack_complex_double *)work, (lapack_int)complex_count, real_work,
+                                          (lapack_int)real_count, integer_work, (lapack_int)(3 + 5 * state));
     if (info)
         return cpu_host->fail(S4_ERROR_LIBRARY, "zheevd of HiPPO %s, N = %" PRId64 ", returned info = %d", f->name,
                               state, (int)info);

@@ -110,7 +110,7 @@ s4_status cpu_kernel(const s4_task *task)
     int64_t points = kinds[shape->mode].points(shape->kernel_length), all_points = shape->kernels * points;
     int64_t failed = INT64_MAX; /* the first (channel, kernel, point) that is not finite, whichever thread finds it */
 
-#pragma omp parallel for schedule(static) num_threads(shape->threads) reduction(min : failed)
+#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads)) reduction(min : failed)
     for (int64_t i = 0; i < task->channels; i++) {
         int64_t h = task->channel + i;
         cpu_kernel_lane lane = cpu_kernel_lane_view(task, omp_get_thread_num(), h);

@@ -210,7 +210,7 @@ s4_status cpu_kernel_backward(const s4_task *task)
     const s4_shape *shape = task->shape;
     const s4_system_gradient gradient = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
 
-#pragma omp parallel for schedule(static) num_threads(shape->threads)
+#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
     for (int64_t i = 0; i < task->channels; i++) {
         cpu_kernel_lane lane = cpu_kernel_lane_view(task, omp_get_thread_num(), task->channel + i);
         backward[shape->mode](&lane, &gradient);

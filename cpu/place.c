@@ -92,6 +92,7 @@ static const s4_backend backend = {
     .step_system = cpu_step_system,
     .step = cpu_step,
     .states = cpu_states,
+    .states_backward = cpu_states_backward,
     .chain = cpu_chain,
 
     .load_wisdom = cpu_load_wisdom,

@@ -8,6 +8,8 @@
  *   power.c       inner products, dense matrix products and powers
  *   set_up.c      C <-> C~ between lengths
  *   step_*.c      the recurrence: linear, dense, and in eigenvectors of dA
+ *   states_backward.*, read_out_backward.c
+ *                 gradients through states: by the recurrence in reverse; from C to C~
  *   chain.c       gradients of effective parameters -> gradients of raw parameters
  *   hippo.c       HiPPO initialisation
  *   kernel*.c     C~ -> K by the generating function, and back
@@ -15,6 +17,7 @@
  *   fft.*         FFTW plans and their single rows
  *   wisdom.c      FFTW wisdom: loaded, measured, stored
  *   contract.c    products of contractions
+ *   lanes.c       threads, and what is left of them after a fork
  *   convolve*.c   spectra, convolution, correlation
  */
 #ifndef CPU_PLACE_H
@@ -28,6 +31,11 @@
 /* Services of the core: error texts. Set once, before any operation runs. */
 extern const s4_host *cpu_host;
 
+/* Threads of a parallel region: `planned`, but 1 in the thread that forked this process. The team that OpenMP keeps for it
+ * has not come along, and GCC's run-time would wait for it for ever. Threads that a child starts have all of them. Bits do
+ * not depend on it. */
+int cpu_lanes(int planned);
+
 /* ---- set-up, recurrence, chain --------------------------------------------------------------------------------- */
 
 s4_status cpu_transform(const s4_task *task);
@@ -35,6 +43,7 @@ s4_status cpu_read_out(const s4_task *task);
 s4_status cpu_step_system(const s4_task *task);
 s4_status cpu_step(const s4_task *task);
 s4_status cpu_states(const s4_task *task);
+s4_status cpu_states_backward(const s4_task *task);
 s4_status cpu_chain(const s4_task *task);
 s4_status cpu_discrete(const s4_setup *setup, double *dA, double *dB, int64_t power, double *dA_power);
 s4_status cpu_convert_c(const s4_setup *setup, int64_t from, int64_t to, double *c);
@@ -125,6 +134,13 @@ typedef struct cpu_failure {
 } cpu_failure;
 void cpu_failure_merge(cpu_failure *first, const cpu_failure *other);
 s4_status cpu_failure_raise(const s4_shape *shape, const cpu_failure *first);
+
+/* power, dA^length of channel h, <- factors of I - power, with pivots in the lane's rows; a singular one is refused. Then
+ * row <- the c of c (I - power) = row, or, transposed, of c (I - power)^T = row. 0 with *failure filled. (set_up.c) */
+int cpu_undo_factor(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, double *power,
+                    cpu_failure *failure);
+int cpu_undo_solve(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, const double *factors,
+                   int transposed, double *row, cpu_failure *failure);
 
 /* Where C of kernel k, channel h lies, interleaved: c + k * kernel + h * channel (doubles). */
 typedef struct cpu_read_out_rows {

@@ -155,10 +155,12 @@ static void add_products(const conversion *cv, const cpu_lane *lane, int64_t h, 
     }
 }
 
-/* row <- the c of c (I - power) = row, for the rows of all kernels; power is destroyed. */
-static int solve_rows(const conversion *cv, const cpu_lane *lane, int64_t h, double *power, cpu_failure *failure)
+int cpu_undo_factor(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, double *power,
+                    cpu_failure *failure)
 {
-    int64_t state = 2 * cv->shape->modes;
+    int64_t state = 2 * shape->modes;
+    if (cpu_first_not_finite(state * state, power) >= 0)
+        return fail_channel(failure, CPU_FAILURE_OVERFLOW, h, length, 0);
     lapack_int size = (lapack_int)state;
     double *work = lane->rows; /* (4,N) */
     lapack_int *pivots = (lapack_int *)(lane->rows + 4 * state);
@@ -178,24 +180,33 @@ static int solve_rows(const conversion *cv, const cpu_lane *lane, int64_t h, dou
     }
 
     lapack_int info = LAPACKE_dgetrf_work(LAPACK_COL_MAJOR, size, size, power, size, pivots);
-    if (info < 0) return fail_channel(failure, CPU_FAILURE_LIBRARY, h, cv->from, info);
+    if (info < 0) return fail_channel(failure, CPU_FAILURE_LIBRARY, h, length, info);
     double condition = 0; /* info > 0: a pivot is exactly 0 */
     if (info == 0) {
         info = LAPACKE_dgecon_work(LAPACK_COL_MAJOR, '1', size, power, size, norm, &condition, work, integer_work);
-        if (info) return fail_channel(failure, CPU_FAILURE_LIBRARY, h, cv->from, info);
+        if (info) return fail_channel(failure, CPU_FAILURE_LIBRARY, h, length, info);
     }
-    if (!(condition >= least_condition(cv->shape)))
-        return fail_channel(failure, CPU_FAILURE_UNDO, h, cv->from, condition);
-    for (int64_t kernel = 0; kernel < cv->shape->kernels && !info; kernel++)
-        info = LAPACKE_dgetrs_work(LAPACK_COL_MAJOR, 'N', size, 1, power, size, pivots, row_of(cv, kernel, h), size);
-    if (info) return fail_channel(failure, CPU_FAILURE_LIBRARY, h, cv->from, info);
+    if (!(condition >= least_condition(shape))) return fail_channel(failure, CPU_FAILURE_UNDO, h, length, condition);
     return 1;
+}
+
+int cpu_undo_solve(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, const double *factors,
+                   int transposed, double *row, cpu_failure *failure)
+{
+    lapack_int size = (lapack_int)(2 * shape->modes);
+    const lapack_int *pivots = (const lapack_int *)(lane->rows + 4 * size);
+    lapack_int info =
+        LAPACKE_dgetrs_work(LAPACK_COL_MAJOR, transposed ? 'T' : 'N', size, 1, factors, size, pivots, row, size);
+    return !info || fail_channel(failure, CPU_FAILURE_LIBRARY, h, length, info);
 }
 
 static int undo_rows(const conversion *cv, const cpu_lane *lane, int64_t h, int64_t length, cpu_failure *failure)
 {
     double *power = channel_power(cv, lane, h, cv->scale_from, length, failure);
-    return power && solve_rows(cv, lane, h, power, failure);
+    if (!power || !cpu_undo_factor(cv->shape, h, length, lane, power, failure)) return 0;
+    for (int64_t kernel = 0; kernel < cv->shape->kernels; kernel++)
+        if (!cpu_undo_solve(cv->shape, h, length, lane, power, 0, row_of(cv, kernel, h), failure)) return 0;
+    return 1;
 }
 
 static int double_rows(const conversion *cv, const cpu_lane *lane, int64_t h, int doublings, cpu_failure *failure)
@@ -252,7 +263,7 @@ static s4_status convert(const conversion *cv)
     const s4_shape *shape = cv->shape;
     moves todo = choose_moves(cv);
     cpu_failure first = {.kind = CPU_FAILURE_NONE};
-#pragma omp parallel num_threads(shape->threads)
+#pragma omp parallel num_threads(cpu_lanes(shape->threads))
     {
         cpu_lane lane = cpu_lane_view(shape, cv->matrices, omp_get_thread_num());
         cpu_failure mine = {.kind = CPU_FAILURE_NONE};

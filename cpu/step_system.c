@@ -76,7 +76,7 @@ s4_status cpu_step_system(const s4_task *task)
         place_read_out(task, &system, &(cpu_read_out_rows){.c = base + before, .kernel = state, .channel = count});
     if (status) return status;
     cpu_failure first = {.kind = CPU_FAILURE_NONE};
-#pragma omp parallel num_threads(shape->threads)
+#pragma omp parallel num_threads(cpu_lanes(shape->threads))
     {
         cpu_lane lane = cpu_lane_view(shape, task->buffer[S4_BUFFER_SETUP_MATRICES], omp_get_thread_num());
         cpu_failure mine = {.kind = CPU_FAILURE_NONE};
@@ -147,7 +147,7 @@ s4_status cpu_step(const s4_task *task)
     const s4_shape *shape = task->shape;
     const step_way *way = choose_way(shape);
     s4_system system = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]);
-#pragma omp parallel for collapse(2) schedule(static) num_threads(worthwhile_threads(task))
+#pragma omp parallel for collapse(2) schedule(static) num_threads(cpu_lanes(worthwhile_threads(task)))
     for (int64_t h = task->channel; h < task->channel + task->channels; h++)
         for (int64_t b = task->row; b < task->row + task->rows; b++) {
             cpu_step_row row = open_row(task, b, h);
@@ -163,7 +163,7 @@ s4_status cpu_step(const s4_task *task)
 s4_status cpu_states(const s4_task *task)
 {
     if (!task->state_in && !task->state_out) return S4_OK;
-#pragma omp parallel for collapse(2) schedule(static) num_threads(worthwhile_threads(task))
+#pragma omp parallel for collapse(2) schedule(static) num_threads(cpu_lanes(worthwhile_threads(task)))
     for (int64_t h = task->channel; h < task->channel + task->channels; h++)
         for (int64_t b = task->row; b < task->row + task->rows; b++) {
             cpu_step_row row = open_row(task, b, h);

@@ -40,7 +40,7 @@ typedef struct s4_shape {
     int64_t dt_modes;         /* step sizes per channel: 1, or n (untied) */
     int rate_parity;          /* the stored C~ is used as it is */
     int threads;              /* CPU lanes */
-    int states;               /* forward with state in and out */
+    int states;               /* forward and backward with state in and out */
     int resident;             /* spectra of all channels are kept */
     int64_t block_channels, block_batch;
     int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length */
@@ -62,6 +62,7 @@ typedef enum s4_buffer {
     S4_BUFFER_SETUP_MATRICES,    /* double (threads, s4_setup_lane(n)): scratch of powers and solves */
     S4_BUFFER_STEP_SYSTEM,       /* double (H, s4_step_system): cpu/step_system.c */
     S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
+    S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): CPU scratch of states_backward */
     S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place */
     S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch) */
     S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
@@ -104,6 +105,15 @@ static inline int64_t s4_kernel_scratch(const s4_shape *s)
     return 2 * s->modes * (m + rows) + S4_DIAGONAL_TERMS * s->modes;
 }
 
+/* Doubles of scratch of a HiPPO initialisation: a complex N x N matrix, its eigenvalues, and the work areas of their search,
+ * with an integer in every double. */
+static inline int64_t s4_hippo_scratch(int64_t modes)
+{
+    int64_t state = 2 * modes;
+    return 2 * state * state + state + 2 * (2 * state + state * state) + (1 + 5 * state + 2 * state * state) +
+           (3 + 5 * state);
+}
+
 /* Doubles of set-up scratch a thread has: three N x N matrices and ten rows of N. */
 static inline int64_t s4_setup_lane(int64_t modes)
 {
@@ -112,6 +122,26 @@ static inline int64_t s4_setup_lane(int64_t modes)
 }
 
 #define S4_STEP_ROWS 2 /* a state and its scratch */
+
+/* The states of a row that its gradient meets in reverse: every stride-th is kept, and those between two are made again;
+ * a power of two near the root of the length, so that both are few. */
+static inline int64_t s4_state_stride(int64_t length)
+{
+    int64_t stride = 1;
+    while (stride * stride < length) stride *= 2;
+    return stride;
+}
+
+/* Doubles of scratch that states_backward has per thread: rows of N for those states, for a state and its adjoint, for
+ * sums over samples of the channel (with two per column of P, and P twice) and for gradients of the read-outs; DPLR: a
+ * matrix, too. */
+#define S4_STATE_ROWS 7
+static inline int64_t s4_state_lane(const s4_shape *s)
+{
+    int64_t state = 2 * s->modes, stride = s4_state_stride(s->length);
+    int64_t rows = S4_STATE_ROWS + 4 * s->rank + s->channels + (s->length + stride - 1) / stride + stride + 1;
+    return ((rows + (s->mode == S4_MODE_DPLR ? state : 0)) * state + 7) / 8 * 8;
+}
 
 /* Doubles of the recurrence of one channel. linear: dA in factors (diagonal layers: dA), dB, and C of every output; dense:
  * dA as a matrix; diagonal, of a DPLR layer: eigenvalues and eigenvectors of dA, and their inverse. */
@@ -158,7 +188,7 @@ typedef struct s4_system_gradient {
     double *p;      /* (R,H,n,2) */
     double *c;      /* (kernels,H,n,2) */
     double *dt;     /* (H,dt_modes) */
-    double *d;      /* (M,H): made by convolve_backward; all others by kernel_backward */
+    double *d;      /* (M,H): made by convolve_backward; all others by kernel_backward, and states_backward adds */
 } s4_system_gradient;
 
 static inline s4_system_gradient s4_system_gradient_view(const s4_shape *s, double *base)
@@ -214,6 +244,8 @@ typedef struct s4_task {
 
     const double *state_in; /* (batch,H,n,2) or NULL; once operations only */
     double *state_out;
+    const double *dstate_out; /* (batch,H,n,2) or NULL; states_backward only */
+    double *dstate_in;        /* may be dstate_out */
 
     const s4_raw *raw;             /* transform, c_tilde, chain */
     const s4_gradients *gradients; /* chain */
@@ -350,6 +382,8 @@ typedef struct s4_backend {
     s4_operation step_system; /* raw, SYSTEM -> STEP_SYSTEM (from plain C, made here if SYSTEM.c is C~) */
     s4_operation step;        /* STEP_SYSTEM, u, state_in -> y, state_out */
     s4_operation states;      /* STEP_SYSTEM, u, state_in -> y += response to state_in; state_out */
+    s4_operation states_backward; /* SYSTEM, STEP_SYSTEM, u, dy, state_in, dstate_out -> adds what states give to du and
+                                   * SYSTEM_GRADIENT; dstate_in; scratch SETUP_MATRICES, STATE_ROWS */
     s4_operation chain;       /* raw, SYSTEM, SYSTEM_GRADIENT -> gradients of raw parameters */
 
     /* optional: reads and writes FFT wisdom. load: called once when the place is opened, unless it is to be ignored. tune:
@@ -363,7 +397,7 @@ typedef struct s4_backend {
     s4_status (*convert_c)(const s4_setup *setup, int64_t from, int64_t to, double *c);
     /* effective parameters at rate 1 from raw ones; S4_ERROR_NOT_FINITE */
     s4_status (*effective)(const s4_shape *shape, const s4_raw *raw, const s4_system *system);
-    /* Lambda (n,2), P (R,n,2), B (n,2) of a DPLR family with N = 2n, without clamps; scratch (2 N N + N). R is 2 for legt,
+    /* Lambda (n,2), P (R,n,2), B (n,2) of a DPLR family with N = 2n, without clamps; s4_hippo_scratch. R is 2 for legt,
      * else 1. S4_INIT_HIPPO is the caller's business. */
     s4_status (*hippo)(s4_init init, int64_t modes, double *scratch, double *lambda, double *p, double *b);
 

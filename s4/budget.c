@@ -49,6 +49,22 @@ static int64_t largest(const s4_problem *problem, s4_shape *shape, choice *block
     return low;
 }
 
+/* The choice that needs least: almost always one channel and one row at a time, but how buffers pack can favour a few
+ * channels by some bytes. */
+static choice smallest(const s4_problem *problem, s4_shape *shape, s4_map *map)
+{
+    choice least = {0, 1, 1};
+    int64_t least_bytes = INT64_MAX;
+    for (int64_t channels = 1; channels <= 4 && channels <= shape->d_model; channels++) {
+        evaluate(problem, shape, (choice){0, channels, 1}, map);
+        int64_t bytes = map->peak[S4_PLACE_CPU] + map->peak[S4_PLACE_GPU];
+        if (bytes >= least_bytes) continue;
+        least_bytes = bytes;
+        least.channels = channels;
+    }
+    return least;
+}
+
 static choice comfortable(const s4_problem *problem, const s4_shape *shape)
 {
     choice blocks = {.resident = shape->fft_length > 0, .channels = shape->d_model, .batch = shape->batch};
@@ -74,8 +90,8 @@ static int64_t largest_batch(const s4_problem *problem, const s4_shape *shape, s
         s4_problem smaller = *problem;
         s4_shape smaller_shape = *shape;
         smaller.batch = middle;
-        choice least = {0, 1, 1};
-        if (!s4_problem_check(&smaller, &smaller_shape) && fits(&smaller, &smaller_shape, least, map))
+        if (!s4_problem_check(&smaller, &smaller_shape) &&
+            fits(&smaller, &smaller_shape, smallest(&smaller, &smaller_shape, map), map))
             low = middle;
         else
             high = middle - 1;
@@ -100,7 +116,7 @@ static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const 
 
 s4_status s4_budget_choose(const s4_problem *problem, s4_shape *shape, s4_map *map, int64_t *minimum)
 {
-    choice least = {0, 1, 1};
+    choice least = smallest(problem, shape, map);
     int enough = fits(problem, shape, least, map);
     for (int place = 0; place < S4_PLACE_COUNT; place++) minimum[place] = map->peak[place];
     if (!enough) return refuse(problem, shape, minimum, map);

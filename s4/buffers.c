@@ -30,6 +30,7 @@ SIZE(system_bytes, 8 * s4_system_count(s))
 SIZE(setup_bytes, 8 * s->threads * s4_setup_lane(s->modes))
 SIZE(step_system_bytes, 8 * s->d_model * s4_step_system(s))
 SIZE(step_rows_bytes, 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
+SIZE(state_rows_bytes, 8 * s->threads * s4_state_lane(s))
 SIZE(kernel_rows_bytes, 8 * kernel_lanes(s, p) * s4_row_stride(s->kernel_length))
 SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * s4_kernel_scratch(s))
 SIZE(kernel_adjoint_bytes, p == S4_PLACE_GPU ? 8 * s->tile_channels * square(1 + s->rank) *
@@ -52,6 +53,7 @@ static const struct {
     [S4_BUFFER_SETUP_MATRICES] = {"setup_matrices", setup_bytes},
     [S4_BUFFER_STEP_SYSTEM] = {"step_system", step_system_bytes},
     [S4_BUFFER_STEP_ROWS] = {"step_rows", step_rows_bytes},
+    [S4_BUFFER_STATE_ROWS] = {"state_rows", state_rows_bytes},
     [S4_BUFFER_KERNEL_ROWS] = {"kernel_rows", kernel_rows_bytes},
     [S4_BUFFER_KERNEL_TERMS] = {"kernel_terms", kernel_terms_bytes},
     [S4_BUFFER_KERNEL_ADJOINT] = {"kernel_adjoint", kernel_adjoint_bytes},

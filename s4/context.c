@@ -13,6 +13,8 @@
 
 #define THREADS_MAX 1024
 #define HOST_ALIGNMENT 256
+#define FORKED "this process was forked from one that had opened it, which no GPU survives; use the cpu here, or let the " \
+               "new process execute a program of its own"
 
 int s4_processors(void)
 {
@@ -67,11 +69,26 @@ s4_status s4_context_create(const s4_context_options *options, s4_context **cont
     return S4_OK;
 }
 
+/* The process whose GPU place was opened first, by any context; 0: none was. */
+static atomic_int gpu_process;
+
+int s4_context_forked(s4_place place)
+{
+    int process = atomic_load(&gpu_process);
+    return place == S4_PLACE_GPU && process && process != (int)getpid();
+}
+
+s4_status s4_context_check_process(s4_place place)
+{
+    if (!s4_context_forked(place)) return S4_OK;
+    return s4_fail(S4_ERROR_UNAVAILABLE, "place %s is not available: " FORKED, s4_place_name(place));
+}
+
 void s4_context_destroy(s4_context *context)
 {
     if (!context) return;
     for (int place = 0; place < S4_PLACE_COUNT; place++)
-        if (context->opened[place] && !context->open_status[place])
+        if (context->opened[place] && !context->open_status[place] && !s4_context_forked((s4_place)place))
             context->backend[place]->close(context->device[place]);
     pthread_mutex_destroy(&context->lock);
     free(context);
@@ -84,6 +101,7 @@ int s4_context_threads(const s4_context *context)
 
 s4_status s4_context_open(s4_context *context, s4_place place, const s4_backend **backend, s4_device **device)
 {
+    S4_TRY(s4_context_check_process(place));
     pthread_mutex_lock(&context->lock);
     if (!context->opened[place]) {
         char *reason = context->reason[place];
@@ -96,8 +114,11 @@ s4_status s4_context_open(s4_context *context, s4_place place, const s4_backend 
                 context->backend[place]->open(context->options.device, &context->device[place]);
             if (!context->open_status[place] && context->backend[place]->load_wisdom && !context->options.ignore_wisdom)
                 context->backend[place]->load_wisdom(context->device[place]);
-            if (context->open_status[place])
+            if (context->open_status[place]) {
                 snprintf(reason, sizeof context->reason[place], "%s", s4_last_error());
+                context->opened[place] = context->open_status[place] != S4_ERROR_MEMORY; /* there may be more next time */
+            } else if (place == S4_PLACE_GPU)
+                atomic_compare_exchange_strong(&gpu_process, &(int){0}, (int)getpid());
         }
     }
     s4_status status = context->open_status[place];
@@ -114,12 +135,12 @@ s4_status s4_context_place(s4_context *context, s4_place place, s4_place_info *i
     if (place != S4_PLACE_CPU && place != S4_PLACE_GPU)
         return s4_fail(S4_ERROR_ARGUMENT, "place is %d, must be cpu or gpu", (int)place);
     memset(info, 0, sizeof *info);
-    const s4_backend *backend;
+    const s4_backend *backend = NULL;
     s4_device *device;
     if (s4_context_open(context, place, &backend, &device)) {
         if (backend) backend->describe(NULL, info);
         info->available = 0;
-        snprintf(info->reason, sizeof info->reason, "%s", context->reason[place]);
+        snprintf(info->reason, sizeof info->reason, "%s", s4_context_forked(place) ? FORKED : context->reason[place]);
         return S4_OK;
     }
     backend->describe(device, info);
@@ -157,7 +178,7 @@ void s4_context_release(s4_context *context, s4_place place, void *pointer, size
     if (!pointer) return;
     if (place == S4_PLACE_CPU)
         context->options.release(context->options.allocator_user, pointer);
-    else
+    else if (!s4_context_forked(place))
         context->backend[place]->release(context->device[place], pointer);
     s4_context_count(context, place, -(int64_t)bytes);
 }

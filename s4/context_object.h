@@ -23,7 +23,12 @@ struct s4_context {
 /* Processors that this process may use, at least 1. */
 int s4_processors(void);
 
-/* The device of a place, opened at the first call; the failure is remembered and repeated. */
+/* 1 for the GPU place in a child of the process that opened it: nothing of it may be touched there. */
+int s4_context_forked(s4_place place);
+/* S4_ERROR_UNAVAILABLE then. */
+s4_status s4_context_check_process(s4_place place);
+
+/* The device of a place, opened at the first call; a failure is remembered and repeated, but for lack of memory. */
 s4_status s4_context_open(s4_context *context, s4_place place, const s4_backend **backend, s4_device **device);
 
 /* Memory of a place, counted. Host memory is aligned to 256 bytes. bytes >= 1. */

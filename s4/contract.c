@@ -15,7 +15,7 @@
 #define THREADS_MAX 1024
 #define SCRATCH_ALIGNMENT 64
 
-/* ---- making ------------------------------------------------------------------------------------------------------- */
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
 static s4_status check_options(s4_contraction_options *options)
 {
@@ -96,7 +96,7 @@ static int next_part(const s4_contraction *c, const box *whole, const int64_t *b
     return 0;
 }
 
-/* ---- execution ----------------------------------------------------------------------------------------------------- */
+/* ---- execution --------------------------------------------------------------------------------------------------- */
 
 typedef struct execution {
     const s4_contraction *contraction;
@@ -181,7 +181,7 @@ static s4_status execute(execution *e)
     return S4_OK;
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------------ */
+/* ---- running ----------------------------------------------------------------------------------------------------- */
 
 static int64_t tensor_bytes(const s4_contraction *c, int tensor)
 {

@@ -55,8 +55,9 @@ static s4_status read_text(const char *text, s4_expression *e)
             where = in_result;
             term = &e->result;
         } else {
-            return s4_fail(S4_ERROR_ARGUMENT, "expression: '%c' (byte %d) at position %d: letters, commas and one \"->\" "
-                           "are expected", *at > ' ' && *at < 0x7f ? *at : '?', (unsigned char)*at, (int)(at - text));
+            return s4_fail(S4_ERROR_ARGUMENT, "expression: '%c' (byte %d) at position %d: letters, commas and one "
+                           "\"->\" are expected", *at > ' ' && *at < 0x7f ? *at : '?', (unsigned char)*at,
+                           (int)(at - text));
         }
     }
     if (where != in_result) return s4_fail(S4_ERROR_ARGUMENT, "expression: no \"->\" in '%.64s'", text);
@@ -79,8 +80,8 @@ static s4_status read_sizes(const int64_t *const *shapes, s4_expression *e)
                 return s4_fail(S4_ERROR_ARGUMENT, "operand %d: size of index '%c' is %lld, must be >= 0", k,
                                e->letter[i], (long long)shapes[k][d]);
             if ((known >> i & 1) && e->size[i] != shapes[k][d])
-                return s4_fail(S4_ERROR_ARGUMENT, "index '%c' is %lld in operand %d and %lld in operand %d", e->letter[i],
-                               (long long)e->size[i], owner[i], (long long)shapes[k][d], k);
+                return s4_fail(S4_ERROR_ARGUMENT, "index '%c' is %lld in operand %d and %lld in operand %d",
+                               e->letter[i], (long long)e->size[i], owner[i], (long long)shapes[k][d], k);
             if (known >> i & 1) continue;
             known |= 1u << i;
             e->size[i] = shapes[k][d];

@@ -244,8 +244,8 @@ static void cut_all(s4_contraction *c)
     }
 }
 
-/* From everything at once, cut until it fits into `limit`, which is at least the minimum. Of three operands, half of the
- * limit is for the intermediate result and half for the scratch of the products, as far as they can. */
+/* From everything at once, cut until it fits into `limit`, which is at least the minimum. With three operands the
+ * intermediate result gets half of the limit at most, unless its smallest part is larger. */
 static void cut_to(s4_contraction *c, int64_t limit, int64_t least_scratch)
 {
     memcpy(c->outer_block, c->expression.size, sizeof c->outer_block);

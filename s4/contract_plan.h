@@ -2,9 +2,9 @@
  * The plan of a contraction: products of two, in their order, each cut into blocks.
  *
  * Two operands: one product. Three: a product of two makes the intermediate result, in double; a second one makes the
- * result of it and the third operand. The outer blocks cut indices that the intermediate result and the result share, so
- * that a part of the intermediate result gives a part of the result; inside an outer block, each product has blocks of its
- * own. Indices that a product sums over are never cut.
+ * result of it and the third operand. The outer blocks cut indices that the intermediate result and the result share:
+ * a part of the one gives a part of the other. Inside an outer block, each product has blocks of its own. Indices that
+ * a product sums over are never cut.
  */
 #ifndef S4_CONTRACT_PLAN_H
 #define S4_CONTRACT_PLAN_H

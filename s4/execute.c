@@ -42,6 +42,8 @@ static s4_task make_task(const s4_call *call, s4_place place, const s4_block *bl
         .length = call->length,
         .state_in = call->state_in,
         .state_out = call->state_out,
+        .dstate_out = call->dstate_out,
+        .dstate_in = call->dstate_in,
         .raw = call->raw,
         .gradients = call->gradients,
     };

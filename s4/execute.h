@@ -12,6 +12,8 @@ typedef struct s4_call {
     void *y, *du, *kernel;
     const double *state_in;
     double *state_out;
+    const double *dstate_out;
+    double *dstate_in;
     const s4_raw *raw;
     const s4_gradients *gradients;
     s4_strides u_strides, y_strides, dy_strides, du_strides; /* of the caller's tensors */

@@ -81,8 +81,7 @@ s4_init s4_family_member(s4_init init, int64_t member)
 
 int64_t s4_family_scratch(s4_init init, int64_t modes)
 {
-    int64_t state = 2 * modes;
-    return families[init].decay ? 0 : (2 * state + 1) * state; /* of the entry hippo */
+    return families[init].decay ? 0 : s4_hippo_scratch(modes);
 }
 
 s4_status s4_family_begin(const s4_backend *backend, s4_init member, int64_t modes, double *scratch,

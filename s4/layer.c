@@ -12,6 +12,10 @@
 #define D_MODEL_MAX ((int64_t)1 << 24)
 #define D_STATE_MAX ((int64_t)1 << 12)
 
+/* learning_rate_max, weight_decay */
+#define SLOW 0.001, 0.0
+#define FREE 0.0, -1.0
+
 static s4_status check_range(const char *field, int64_t value, int64_t low, int64_t high)
 {
     if (value >= low && value <= high) return S4_OK;
@@ -65,13 +69,13 @@ s4_status s4_layer_create(const s4_layer_options *options, s4_layer **layer)
     int64_t H = o.d_model, n = o.d_state / 2, S = o.n_ssm, R = o.rank, M = o.channels;
     int64_t K = o.bidirectional ? 2 * M : M, steps = o.dt_untied ? n : 1;
     const s4_parameter_view views[S4_PARAMETER_COUNT] = {
-        [S4_PARAMETER_INV_DT] = {"kernel.inv_dt", 2, {H, steps}, H * steps, NULL},
-        [S4_PARAMETER_A_REAL] = {"kernel.A_real", 2, {S, n}, S * n, NULL},
-        [S4_PARAMETER_A_IMAG] = {"kernel.A_imag", 2, {S, n}, S * n, NULL},
-        [S4_PARAMETER_B] = {"kernel.B", 4, {1, S, n, 2}, S * n * 2, NULL},
-        [S4_PARAMETER_P] = {"kernel.P", 4, {R, S, n, 2}, R * S * n * 2, NULL},
-        [S4_PARAMETER_C] = {"kernel.C", 4, {K, H, n, 2}, K * H * n * 2, NULL},
-        [S4_PARAMETER_D] = {"D", 2, {M, H}, M * H, NULL},
+        [S4_PARAMETER_INV_DT] = {"kernel.inv_dt", 2, {H, steps}, H * steps, NULL, 0, SLOW},
+        [S4_PARAMETER_A_REAL] = {"kernel.A_real", 2, {S, n}, S * n, NULL, 0, SLOW},
+        [S4_PARAMETER_A_IMAG] = {"kernel.A_imag", 2, {S, n}, S * n, NULL, 0, SLOW},
+        [S4_PARAMETER_B] = {"kernel.B", 4, {1, S, n, 2}, S * n * 2, NULL, 1, SLOW},
+        [S4_PARAMETER_P] = {"kernel.P", 4, {R, S, n, 2}, R * S * n * 2, NULL, 1, SLOW},
+        [S4_PARAMETER_C] = {"kernel.C", 4, {K, H, n, 2}, K * H * n * 2, NULL, 1, FREE},
+        [S4_PARAMETER_D] = {"D", 2, {M, H}, M * H, NULL, 0, FREE},
     };
     int64_t count = views[S4_PARAMETER_C].count; /* a plain C beside C~ */
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) count += views[p].count;

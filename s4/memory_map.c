@@ -1,6 +1,7 @@
 /*
  * The memory map: which operations a plan has, from when to when each buffer is needed, and where it lies. Buffers
- * whose lifetimes do not meet share memory; the largest are placed first, each at the lowest address that is free.
+ * whose lifetimes do not meet share memory. They are placed one after the other, each at the lowest address that is free:
+ * once the largest first, once the longest-lived first, and the denser map is kept.
  */
 #include <string.h>
 
@@ -72,12 +73,22 @@ static int64_t lowest_offset(s4_map_buffer *const *placed, int count, const s4_m
     return offset;
 }
 
-static void place_buffers(s4_map *map)
+/* Whether a is placed before b. */
+typedef int (*earlier)(const s4_map_buffer *a, const s4_map_buffer *b);
+static int larger(const s4_map_buffer *a, const s4_map_buffer *b) { return a->bytes > b->bytes; }
+static int longer(const s4_map_buffer *a, const s4_map_buffer *b)
+{
+    int a_span = a->last - a->first, b_span = b->last - b->first;
+    return a_span > b_span || (a_span == b_span && a->bytes > b->bytes);
+}
+
+static void place_in_order(s4_map *map, earlier before)
 {
     s4_map_buffer *order[S4_BUFFERS_MAX];
-    for (int i = 0; i < map->buffer_count; i++) { /* insertion sort, largest first, stable */
+    for (int place = 0; place < S4_PLACE_COUNT; place++) map->peak[place] = 0;
+    for (int i = 0; i < map->buffer_count; i++) { /* insertion sort, stable */
         int j = i;
-        for (; j > 0 && order[j - 1]->bytes < map->buffer[i].bytes; j--) order[j] = order[j - 1];
+        for (; j > 0 && before(&map->buffer[i], order[j - 1]); j--) order[j] = order[j - 1];
         order[j] = &map->buffer[i];
     }
     for (int i = 0; i < map->buffer_count; i++) {
@@ -85,6 +96,16 @@ static void place_buffers(s4_map *map)
         int64_t end = order[i]->offset + order[i]->bytes;
         if (end > map->peak[order[i]->place]) map->peak[order[i]->place] = end;
     }
+}
+
+/* Both orders leave gaps of their own. */
+static void place_buffers(s4_map *map)
+{
+    s4_map other = *map;
+    place_in_order(map, larger);
+    place_in_order(&other, longer);
+    if (other.peak[S4_PLACE_CPU] + other.peak[S4_PLACE_GPU] < map->peak[S4_PLACE_CPU] + map->peak[S4_PLACE_GPU])
+        *map = other;
 }
 
 void s4_map_make(const s4_shape *shape, const s4_placement *placement, s4_map *map)

@@ -44,6 +44,7 @@ WHEN(when_training_again, TRAINS && !s->resident)
 WHEN(when_training_again_moves, TRAINS && !s->resident && MOVES)
 WHEN(when_training_staged, TRAINS && CONVOLVE_ON_GPU)
 WHEN(when_training_moves, TRAINS && MOVES)
+WHEN(when_states_train, TRAINS && s->states)
 WHEN(when_gradients_travel, TRAINS && SETUP_ON_CPU && (KERNEL_ON_GPU || CONVOLVE_ON_GPU))
 
 #define MAKE_KERNEL S4_STAGE_KERNEL, ENTRY(kernel), \
@@ -94,6 +95,8 @@ const s4_operation_row s4_operation_rows[] = {
          BIT(KERNEL_GRADIENT) | BIT(SYSTEM_GRADIENT), when_training},
     {"download_gradients", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(GRADIENTS), BIT(SYSTEM_GRADIENT),
      when_gradients_travel},
+    {"states_backward", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states_backward),
+     BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(SETUP_MATRICES) | BIT(STATE_ROWS) | BIT(SYSTEM_GRADIENT), when_states_train},
     {"chain", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(chain), BIT(SYSTEM) | BIT(SYSTEM_GRADIENT),
      when_training},
 

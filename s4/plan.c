@@ -79,7 +79,8 @@ s4_status s4_plan_create(const s4_problem *problem, s4_plan **plan)
 static void unprepare(s4_plan *plan)
 {
     for (int place = 0; place < S4_PLACE_COUNT; place++) {
-        if (plan->prepared[place]) plan->backend[place]->unprepare(plan->device[place], plan->prepared[place]);
+        if (plan->prepared[place] && !s4_context_forked((s4_place)place))
+            plan->backend[place]->unprepare(plan->device[place], plan->prepared[place]);
         plan->prepared[place] = NULL;
     }
 }

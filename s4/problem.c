@@ -31,6 +31,12 @@ static s4_status check_range(const char *field, int64_t value, int64_t low, int6
                    (long long)high);
 }
 
+/* Calls may give states. */
+static int carries_states(const s4_problem *p)
+{
+    return p->states && (p->direction == S4_DIRECTION_FORWARD || p->direction == S4_DIRECTION_TRAINING);
+}
+
 static s4_status check_choices(const s4_problem *p)
 {
     S4_TRY(check_range("direction", p->direction, S4_DIRECTION_KERNEL, S4_DIRECTION_STEP));
@@ -47,7 +53,7 @@ static s4_status check_choices(const s4_problem *p)
                        s4_discretisation_name(p->discretisation));
     if (p->algorithm == S4_ALGORITHM_CHUNKED)
         return s4_fail(S4_ERROR_UNSUPPORTED, "algorithm chunked is not in this version; it has fft");
-    int recurs = p->direction == S4_DIRECTION_STEP || (p->direction == S4_DIRECTION_FORWARD && p->states);
+    int recurs = p->direction == S4_DIRECTION_STEP || carries_states(p);
     if (recurs && p->discretisation == S4_DSS)
         return s4_fail(S4_ERROR_UNSUPPORTED, "dss layers are kernels only: they have no recurrence and no state");
     if (recurs && p->bidirectional)
@@ -86,6 +92,10 @@ static s4_status check_sizes(const s4_problem *p)
     if (p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && p->rate != 1)
         return s4_fail(S4_ERROR_UNSUPPORTED, "rate is %g; training a dplr layer needs 1: the stored C~ belongs to its step "
                        "size", p->rate);
+    if (p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && p->states && p->length > p->kernel_length)
+        return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be <= kernel_length %lld: training a dplr layer with "
+                       "states, C~ of that length says nothing of what lies beyond", (long long)p->length,
+                       (long long)p->kernel_length);
     int64_t elements;
     if (__builtin_mul_overflow(p->batch, p->d_model * p->channels, &elements) ||
         __builtin_mul_overflow(elements, p->length > p->kernel_length ? p->length : p->kernel_length, &elements) ||
@@ -141,7 +151,7 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .dt_modes = p->dt_untied ? p->d_state / 2 : 1,
         .rate_parity = p->rate_parity && p->mode == S4_MODE_DPLR && p->kernel_length > 0,
         .threads = p->threads,
-        .states = p->direction == S4_DIRECTION_FORWARD && p->states,
+        .states = carries_states(p),
         .rate = p->rate,
     };
     if (convolves)

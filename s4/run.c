@@ -84,6 +84,16 @@ static s4_status check_alias(const s4_plan *plan, const char *pair, const void *
     return S4_OK;
 }
 
+/* States are what a plan is made with. They are looked at when y, or du, is already written. given: name of one, or NULL. */
+static s4_status check_states(const s4_plan *plan, const char *given, const char *pair, int same)
+{
+    if (!given) return S4_OK;
+    if (!plan->shape.states)
+        return s4_fail(S4_ERROR_ARGUMENT, "%s is given, but the plan was made without states", given);
+    if (same) return s4_fail(S4_ERROR_ARGUMENT, "%s; with states they must differ", pair);
+    return S4_OK;
+}
+
 /* Staging for the GPU takes dense rows in this version. */
 static s4_status check_staged(const s4_call *call)
 {
@@ -164,11 +174,10 @@ s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspa
     S4_TRY(check_size("batch", plan->shape.batch, &given.batch));
     S4_TRY(check_size("length", plan->shape.length, &given.length));
     if (!given.u || !given.y) return s4_fail(S4_ERROR_ARGUMENT, "%s is NULL", given.u ? "y" : "u");
-    if ((given.state_in || given.state_out) && !plan->shape.states)
-        return s4_fail(S4_ERROR_ARGUMENT, "%s is given, but the plan was made without states",
-                       given.state_in ? "state_in" : "state_out");
-    if ((given.state_in || given.state_out) && given.u == given.y)
-        return s4_fail(S4_ERROR_ARGUMENT, "y is u; with states they must differ");
+    S4_TRY(check_states(plan, given.state_in    ? "state_in"
+                              : given.state_out ? "state_out"
+                                                : NULL,
+                        "y is u", given.y == given.u));
     S4_TRY(check_lengths(given.lengths, given.batch, given.length));
     s4_call call = {.plan = plan,
                     .workspace = workspace,
@@ -196,6 +205,11 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
     S4_TRY(check_size("batch", plan->shape.batch, &given.batch));
     S4_TRY(check_size("length", plan->shape.length, &given.length));
     if (!given.u || !given.dy) return s4_fail(S4_ERROR_ARGUMENT, "%s is NULL", given.u ? "dy" : "u");
+    S4_TRY(check_states(plan, given.state_in     ? "state_in"
+                              : given.dstate_out ? "dstate_out"
+                              : given.dstate_in  ? "dstate_in"
+                                                 : NULL,
+                        "du is dy", given.du == given.dy));
     S4_TRY(check_lengths(given.lengths, given.batch, given.length));
     s4_raw raw = s4_layer_raw(layer);
     s4_call call = {.plan = plan,
@@ -209,6 +223,9 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
                     .dy_strides = make_strides(plan, given.dy_strides, plan->shape.channels, given.length),
                     .du_strides = make_strides(plan, given.du_strides, 1, given.length),
                     .lengths = given.lengths,
+                    .state_in = given.state_in,
+                    .dstate_out = given.dstate_out,
+                    .dstate_in = given.dstate_in,
                     .raw = &raw,
                     .gradients = &given.gradients};
     S4_TRY(check_alias(plan, "dy and du", call.dy, &call.dy_strides, call.du, &call.du_strides));

@@ -76,6 +76,7 @@ s4_status s4_workspace_check(const s4_workspace *workspace, const s4_plan *plan)
     if (!plan->context) return s4_fail(S4_ERROR_ORDER, "the plan is not prepared: call s4_plan_prepare first");
     if (workspace->context != plan->context)
         return s4_fail(S4_ERROR_ORDER, "the workspace belongs to another context than the plan");
+    if (plan->used[S4_PLACE_GPU]) S4_TRY(s4_context_check_process(S4_PLACE_GPU));
     for (int place = 0; place < S4_PLACE_COUNT; place++)
         if ((int64_t)workspace->bytes[place] < plan->map.peak[place])
             return s4_fail(S4_ERROR_ORDER, "the workspace has %zu bytes on place %s, the plan needs %lld",

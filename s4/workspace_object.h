@@ -12,7 +12,8 @@ struct s4_workspace {
     uint64_t plan_id, layer_id, layer_version;  /* of the last refresh; plan_id 0: stale */
 };
 
-/* S4_ERROR_ORDER if the plan is not prepared, or the workspace is of another context or too small. */
+/* S4_ERROR_ORDER if the plan is not prepared, or the workspace is of another context or too small;
+ * S4_ERROR_UNAVAILABLE in a forked process if it needs the GPU. */
 s4_status s4_workspace_check(const s4_workspace *workspace, const s4_plan *plan);
 
 #endif

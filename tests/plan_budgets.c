@@ -8,22 +8,8 @@
 
 #include "expect.h"
 #include "layers.h"
-#include "place.h"
+#include "plan_cases.h"
 #include "session.h"
-
-static s4_problem valid(s4_direction direction)
-{
-    s4_problem problem;
-    S4_INIT(&problem);
-    problem.direction = direction;
-    problem.batch = 4;
-    problem.length = 100;
-    problem.d_model = 6;
-    problem.d_state = 8;
-    problem.dtype = S4_F32;
-    problem.placement = place_placement();
-    return problem;
-}
 
 /* The minimum works; a byte less is refused with what is needed, what was given, and no plan. */
 static void check_budget(const s4_problem *problem, const char *which, int64_t minimum, int64_t *budget)
@@ -50,7 +36,7 @@ Test(plan, minimum_and_a_byte_less)
     for (int direction = S4_DIRECTION_KERNEL; direction <= S4_DIRECTION_STEP; direction++)
         for (int split = 0; split < 2; split++) {
             about("%s, %s", s4_direction_name((s4_direction)direction), split ? "split" : "cpu");
-            s4_problem problem = valid((s4_direction)direction);
+            s4_problem problem = plan_problem((s4_direction)direction);
             must(s4_placement_parse(split ? "split" : "cpu", &problem.placement));
             problem.threads = 2;
             s4_plan *plan;
@@ -69,7 +55,7 @@ Test(plan, minimum_and_a_byte_less)
 /* A budget below the minimum names the largest batch that fits; that batch does, and one more does not. */
 Test(plan, largest_batch)
 {
-    s4_problem problem = valid(S4_DIRECTION_FORWARD);
+    s4_problem problem = plan_problem(S4_DIRECTION_FORWARD);
     problem.states = 1;
     problem.threads = 1;
     problem.batch = 1;
@@ -134,15 +120,16 @@ static results run_all(s4_context *context, s4_layer *layer, s4_dtype dtype, int
                        int minimum, int threads, const double *u, const double *dy, const double *state)
 {
     const s4_layer_options o = layer_options(layer);
-    results r = {.kernels = o.d_model * L, .samples = batch * o.d_model * T, .states = batch * o.d_model * o.d_state};
+    results r = {.kernels = layer_kernels(layer) * o.d_model * L, .samples = batch * o.channels * o.d_model * T,
+                 .states = batch * o.d_model * o.d_state};
     session s = limited_session(context, problem_of(layer, S4_DIRECTION_KERNEL, dtype, 1, L, L), minimum, threads, &r);
     r.kernel = session_kernel(&s, layer);
     session_close(&s);
     s4_problem forward = problem_of(layer, S4_DIRECTION_FORWARD, dtype, batch, T, L);
-    forward.states = 1;
+    forward.states = !o.bidirectional;
     s = limited_session(context, forward, minimum, threads, &r);
     r.state = numbers(r.states);
-    r.y = session_forward(&s, layer, 0, 0, u, state, r.state);
+    r.y = session_forward(&s, layer, 0, 0, u, forward.states ? state : NULL, forward.states ? r.state : NULL);
     session_close(&s);
     s = limited_session(context, problem_of(layer, S4_DIRECTION_TRAINING, dtype, batch, T, L), minimum, threads, &r);
     r.g = session_backward(&s, layer, 0, 0, u, dy);
@@ -153,20 +140,34 @@ static results run_all(s4_context *context, s4_layer *layer, s4_dtype dtype, int
 Test(plan, same_bits)
 {
     static const struct {
-        int64_t batch, d_model, d_state, rank, T, L;
-    } shapes[] = {{5, 3, 8, 1, 50, 50}, {2, 7, 4, 2, 33, 70}, {1, 1, 6, 1, 20, 9}, {3, 12, 16, 1, 128, 128}};
+        int64_t batch, d_model, d_state, rank, T, L, channels;
+        int bidirectional;
+    } shapes[] = {{5, 3, 8, 1, 50, 50, 1, 0}, {2, 7, 4, 2, 33, 70, 1, 0}, {1, 1, 6, 1, 20, 9, 1, 0},
+                  {3, 12, 16, 1, 128, 128, 1, 0}, {2, 5, 6, 0, 40, 50, 1, 0}, {2, 5, 6, 1, 40, 50, 3, 0},
+                  {3, 4, 6, 0, 40, 30, 2, 1}, {2, 4, 6, 2, 30, 40, 1, 1}};
     static const int threads[] = {1, 2, 5};
     s4_context *context = context_open();
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
         for (int d = 0; d < 2; d++) {
             const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
             const layer_shape shape = {.d_model = shapes[i].d_model, .d_state = shapes[i].d_state,
-                                       .rank = shapes[i].rank, .plain_transforms = 1};
+                                       .rank = shapes[i].rank, .plain_transforms = 1,
+                                       .mode = shapes[i].rank ? S4_MODE_DPLR : S4_MODE_DIAG,
+                                       .discretisation = shapes[i].rank ? S4_BILINEAR : S4_ZOH,
+                                       .channels = shapes[i].channels, .bidirectional = shapes[i].bidirectional};
             s4_layer *layer = layer_random(&shape, i);
-            must(s4_layer_setup(context, layer, shapes[i].L));
+            about("shape %d, %s", (int)i, s4_dtype_name(dtype));
+            const s4_problem offered = problem_of(layer, S4_DIRECTION_TRAINING, dtype, shapes[i].batch, shapes[i].T,
+                                                  shapes[i].L);
+            if (!session_offered(context, &offered)) {
+                s4_layer_destroy(layer);
+                continue;
+            }
+            if (shapes[i].rank)
+                must(s4_layer_setup(context, layer, shapes[i].L));
             random_source random = {i};
             const int64_t samples = shapes[i].batch * shapes[i].d_model * shapes[i].T;
-            const double *u = random_samples(&random, samples), *dy = random_samples(&random, samples),
+            const double *u = random_samples(&random, samples), *dy = random_samples(&random, samples * shapes[i].channels),
                          *state = random_samples(&random, shapes[i].batch * shapes[i].d_model * shapes[i].d_state);
             const results free_of_budget = run_all(context, layer, dtype, shapes[i].batch, shapes[i].T, shapes[i].L, 0,
                                                    1, u, dy, state);

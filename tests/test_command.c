@@ -340,6 +340,14 @@ Test(command, usage_and_bad_files)
         {"nonsense", 2},
         {"plan --nonsense", 2},
         {"plan --d-model 4 --d-state 5 --length 8", 2},
+        {"plan --mode diag --d-model 4 --d-state 5 --length 8", 2},
+        {"init -o /nowhere/x.safetensors --d-model 4 --d-state 5", 2},
+        {"init -o /nowhere/x.safetensors --d-model 4 --d-state 1", 2},
+        {"init -o /nowhere/x.safetensors --init legt --rank 1 --d-model 4 --d-state 8", 2},
+        {"init -o /nowhere/x.safetensors --d-model 4 --d-state 4 --n-ssm 3", 2},
+        {"plan --d-model 4 --d-state -4 --length 8", 2},
+        {"plan --d-model 4 --d-state 4 --length -8", 2},
+        {"plan --d-model 4 --d-state 4 --length 8 --rank 9", 2},
         {"plan --d-model 0 --d-state 4 --length 8", 2},
         {"plan --d-model 4 --d-state 4 --length 8 --placement tpu", 2},
         {"plan --d-model 4 --d-state 4 --length 8 --host-budget 3XB", 2},
@@ -357,6 +365,9 @@ Test(command, usage_and_bad_files)
             check(strlen(result.errors) > 0 && strlen(result.output) == 0, "[%s] not an error on standard error",
                   about_text());
     }
+    program_result odd = program_run("'%s' init -o '%s' --d-model 4 --d-state 63", s4, bad);
+    must_exit(&odd, 2);
+    check(strstr(odd.errors, "63") && strstr(odd.errors, "even"), "[%s] no reason: %s", about_text(), odd.errors);
     program_result result = program_run("'%s' kernel '%s' --length 8 -o '%s'", s4, bad, output);
     must_exit(&result, 3);
     cr_assert(strstr(result.errors, "bad.safetensors") != NULL);

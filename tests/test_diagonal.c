@@ -95,6 +95,48 @@ Test(diagonal, small_steps)
     s4_context_destroy(context);
 }
 
+/* Values by hand (tests/golden/README.md): N = 4, B = 1, C = (1 + 0.5i, 0.25 - i), dt = 0.05. */
+Test(diagonal, by_hand)
+{
+    static const struct {
+        s4_init init;
+        s4_discretisation method;
+        double K[3];
+    } cases[] = {
+        {S4_INIT_DIAG_LIN, S4_ZOH, {0.115641179620568, 0.097282693707354, 0.079737185534164}},
+        {S4_INIT_DIAG_LIN, S4_BILINEAR, {0.115693677367253, 0.097394217202172, 0.079897738908319}},
+        {S4_INIT_DIAG_INV, S4_ZOH, {0.12649117019098, 0.126843580176767, 0.123338532133884}},
+        {S4_INIT_DIAG_REAL, S4_ZOH, {0.121331796489582, 0.114310679169003, 0.10773701632087}},
+    };
+    static const double C[] = {1, 0.5, 0.25, -1};
+    s4_context *context = context_for_diagonal();
+    for (int i = 0; i < 4; i++) {
+        about("%s %s", s4_init_name(cases[i].init), s4_discretisation_name(cases[i].method));
+        s4_layer_options options;
+        S4_INIT(&options);
+        options.mode = S4_MODE_DIAG;
+        options.d_model = 1;
+        options.d_state = 4;
+        options.discretisation = cases[i].method;
+        options.transforms_given = 1; /* all three none */
+        s4_init_options init;
+        S4_INIT(&init);
+        init.init = cases[i].init;
+        s4_layer *layer;
+        must(s4_layer_create(&options, &layer));
+        must(s4_layer_init(context, layer, &init));
+        memcpy(layer_data(layer, S4_PARAMETER_C), C, sizeof C);
+        layer_data(layer, S4_PARAMETER_INV_DT)[0] = 0.05;
+        must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+        const s4_problem problem = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, 3, 3);
+        session s = session_open(context, &problem);
+        expect_close("K", 3, session_kernel(&s, layer), cases[i].K, TOLERANCE_FORWARD, 0);
+        session_close(&s);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
 /* A layer of growing modes: its exponents are counted from the last sample. */
 static s4_layer *growing(uint64_t seed)
 {

@@ -303,6 +303,28 @@ Test(gradient, smaller_than_planned)
     fixture_close(&f);
 }
 
+/* What is not finite in one row stays in that row of du. */
+Test(gradient, rows_do_not_leak)
+{
+    enum { BROKEN = 1 * H + 2 };
+    for (int d = 0; d < 2; d++)
+        for (int of_u = 0; of_u < 2; of_u++) {
+            const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
+            about("%s, NaN in %s", s4_dtype_name(dtype), of_u ? "u" : "dy");
+            fixture f = fixture_open(dtype);
+            const gradients clean = session_backward(&f.s, f.layer, 0, 0, f.u, f.dy);
+            double *dirty = numbers_copy(COUNT, of_u ? f.u : f.dy);
+            dirty[BROKEN * T + 11] = NAN;
+            const gradients got =
+                session_backward(&f.s, f.layer, 0, 0, of_u ? dirty : f.u, of_u ? f.dy : dirty);
+            for (int row = 0; row < B * H; row++)
+                if (row != BROKEN || of_u) /* du does not depend on u */
+                    expect_same_bits("du", T, &got.du[row * T], &clean.du[row * T]);
+            check(of_u || isnan(got.du[BROKEN * T + 11]), "[%s] a NaN sample gave a number", about_text());
+            fixture_close(&f);
+        }
+}
+
 /* The forward of a training plan is that of a forward plan. */
 Test(gradient, training_plan_runs_forward)
 {

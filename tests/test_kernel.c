@@ -10,7 +10,7 @@
 #include "session.h"
 #include "tolerances.h"
 
-static const int64_t lengths[] = {1, 2, 3, 7, 8, 13, 31, 64, 101, 1801};
+static const int64_t lengths[] = {1, 2, 3, 7, 8, 13, 31, 64, 101, 1801, 14113};
 #define LENGTHS (int)(sizeof lengths / sizeof lengths[0])
 
 Test(kernel, recurrence)

@@ -243,9 +243,16 @@ Test(layer_files, missing_tensors_are_named)
         file.tensors--;
         file.array[gone] = file.array[file.tensors];
         file.tensor[gone] = file.tensor[file.tensors];
-        /* Without P it may be a layer of the other mode, which this version does not have. */
-        must_not_load(&file, strcmp(names[i], "layer.kernel.P") == 0 ? S4_ERROR_UNSUPPORTED : S4_ERROR_FORMAT,
-                      names[i]);
+        if (strcmp(names[i], "layer.kernel.P") != 0) {
+            must_not_load(&file, S4_ERROR_FORMAT, names[i]);
+            continue;
+        }
+        s4_layer *layer; /* without P it is a diagonal one */
+        must(s4_layer_load(hand_write(&file), NULL, NULL, &layer));
+        const s4_layer_options options = layer_options(layer);
+        check(options.mode == S4_MODE_DIAG && options.rank == 0 && options.discretisation == S4_ZOH, "[%s] no zoh layer",
+              about_text());
+        s4_layer_destroy(layer);
     }
 }
 
@@ -259,7 +266,7 @@ Test(layer_files, shapes_are_cross_checked)
     } cases[] = {
         {"layer.kernel.inv_dt", 2, {3, 1}, S4_ERROR_FORMAT},
         {"layer.kernel.inv_dt", 1, {2}, S4_ERROR_FORMAT},
-        {"layer.kernel.inv_dt", 2, {2, 3}, S4_ERROR_UNSUPPORTED}, /* a step for each mode */
+        {"layer.kernel.inv_dt", 2, {2, 2}, S4_ERROR_FORMAT},
         {"layer.kernel.A_real", 2, {2, 4}, S4_ERROR_FORMAT},
         {"layer.kernel.A_real", 2, {3, 3}, S4_ERROR_FORMAT},
         {"layer.kernel.A_imag", 2, {1, 3}, S4_ERROR_FORMAT},
@@ -271,7 +278,8 @@ Test(layer_files, shapes_are_cross_checked)
         {"layer.kernel.C", 4, {1, 2, 2, 2}, S4_ERROR_FORMAT},
         {"layer.kernel.C", 4, {1, 3, 3, 2}, S4_ERROR_FORMAT},
         {"layer.kernel.C", 3, {2, 3, 2}, S4_ERROR_FORMAT},
-        {"layer.kernel.C", 4, {2, 2, 3, 2}, S4_ERROR_UNSUPPORTED}, /* two outputs a channel */
+        {"layer.kernel.C", 4, {2, 2, 3, 2}, S4_ERROR_FORMAT}, /* two outputs a channel, and one D */
+        {"layer.D", 2, {2, 2}, S4_ERROR_FORMAT},
         {"layer.D", 2, {1, 3}, S4_ERROR_FORMAT},
         {"layer.D", 1, {2}, S4_ERROR_FORMAT},
         {"layer.kernel.l_kernel", 1, {2}, S4_ERROR_FORMAT},
@@ -285,12 +293,27 @@ Test(layer_files, shapes_are_cross_checked)
         if (cases[i].status == S4_ERROR_FORMAT)
             check(strstr(s4_last_error(), "layer."), "[%s] no tensor is named: %s", about_text(), s4_last_error());
     }
+    about("a step for each mode");
+    static const int64_t untied[] = {2, 3};
+    hand_file wide_dt = hand_layer(S4_F64);
+    hand_replace(&wide_dt, "layer.kernel.inv_dt", zeros(S4_F64, 2, untied));
+    s4_layer *layer;
+    must(s4_layer_load(hand_write(&wide_dt), NULL, NULL, &layer));
+    cr_assert(layer_options(layer).dt_untied);
+    s4_layer_destroy(layer);
+    about("two outputs a channel");
+    static const int64_t two_c[] = {2, 2, 3, 2}, two_d[] = {2, 2};
+    hand_file two = hand_layer(S4_F64);
+    hand_replace(&two, "layer.kernel.C", zeros(S4_F64, 4, two_c));
+    hand_replace(&two, "layer.D", zeros(S4_F64, 2, two_d));
+    must(s4_layer_load(hand_write(&two), NULL, NULL, &layer));
+    cr_assert_eq(layer_options(layer).channels, 2);
+    s4_layer_destroy(layer);
     about("more than S4_RANK_MAX columns of P");
     static const int64_t wide[] = {S4_RANK_MAX + 1, 2, 3, 2};
     hand_file file = hand_layer(S4_F64);
     hand_replace(&file, "layer.kernel.P", zeros(S4_F64, 4, wide));
     const char *path = hand_write(&file);
-    s4_layer *layer;
     const s4_status status = s4_layer_load(path, NULL, NULL, &layer);
     cr_assert(status == S4_ERROR_FORMAT || status == S4_ERROR_UNSUPPORTED, "%s", s4_last_error());
     about("integers for parameters");
@@ -312,8 +335,8 @@ Test(layer_files, metadata_is_checked)
     } cases[] = {
         {"dt_transform", "cosine", S4_ERROR_FORMAT}, {"real_transform", "?", S4_ERROR_FORMAT},
         {"imag_transform", "tanh", S4_ERROR_FORMAT}, {"disc", "zoh", S4_ERROR_UNSUPPORTED},
-        {"disc", "dss", S4_ERROR_UNSUPPORTED},       {"disc", "euler", S4_ERROR_UNSUPPORTED},
-        {"mode", "diag", S4_ERROR_UNSUPPORTED},
+        {"disc", "dss", S4_ERROR_UNSUPPORTED},       {"disc", "euler", S4_ERROR_FORMAT},
+        {"mode", "diag", S4_ERROR_FORMAT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         about("%s = %s", cases[i].key, cases[i].value);

@@ -29,6 +29,9 @@ ROUND_TRIP(direction, s4_direction, S4_DIRECTION_STEP)
 ROUND_TRIP(algorithm, s4_algorithm, S4_ALGORITHM_CHUNKED)
 ROUND_TRIP(step_mode, s4_step_mode, S4_STEP_DIAGONAL)
 ROUND_TRIP(transform, s4_transform, S4_TRANSFORM_SOFTPLUS)
+ROUND_TRIP(discretisation, s4_discretisation, S4_DSS)
+ROUND_TRIP(layout, s4_layout, S4_LAYOUT_BLH)
+ROUND_TRIP(init, s4_init, S4_INIT_DIAG_LEGS)
 
 Test(names, as_written_in_files_and_on_command_lines)
 {
@@ -41,6 +44,12 @@ Test(names, as_written_in_files_and_on_command_lines)
     cr_assert_str_eq(s4_algorithm_name(S4_ALGORITHM_FFT), "fft");
     cr_assert_str_eq(s4_step_mode_name(S4_STEP_LINEAR), "linear");
     cr_assert_str_eq(s4_transform_name(S4_TRANSFORM_SOFTPLUS), "softplus");
+    cr_assert_str_eq(s4_discretisation_name(S4_BILINEAR), "bilinear");
+    cr_assert_str_eq(s4_discretisation_name(S4_ZOH), "zoh");
+    cr_assert_str_eq(s4_layout_name(S4_LAYOUT_BHL), "bhl");
+    cr_assert_str_eq(s4_layout_name(S4_LAYOUT_BLH), "blh");
+    cr_assert_str_eq(s4_init_name(S4_INIT_LEGS), "legs");
+    cr_assert_str_eq(s4_init_name(S4_INIT_DIAG_LEGS), "diag-legs");
     cr_assert_str_eq(s4_dtype_name((s4_dtype)7), "?");
     cr_assert_str_eq(s4_place_name((s4_place)7), "?");
     cr_assert_str_eq(s4_stage_name((s4_stage)7), "?");

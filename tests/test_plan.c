@@ -8,20 +8,7 @@
 
 #include "expect.h"
 #include "place.h"
-
-static s4_problem valid(s4_direction direction)
-{
-    s4_problem problem;
-    S4_INIT(&problem);
-    problem.direction = direction;
-    problem.batch = 4;
-    problem.length = 100;
-    problem.d_model = 6;
-    problem.d_state = 8;
-    problem.dtype = S4_F32;
-    problem.placement = place_placement();
-    return problem;
-}
+#include "plan_cases.h"
 
 /* ---- what is refused ----------------------------------------------------------------------------------------- */
 
@@ -29,7 +16,7 @@ static s4_problem valid(s4_direction direction)
 
 typedef enum field {
     BATCH, LENGTH, KERNEL_LENGTH, D_MODEL, D_STATE, RANK, N_SSM, CHANNELS, THREADS, HOST_BUDGET, DEVICE_BUDGET,
-    DIRECTION, MODE, DTYPE, ALGORITHM, STEP_MODE, PLACEMENT
+    DIRECTION, MODE, DTYPE, ALGORITHM, STEP_MODE, PLACEMENT, DISCRETISATION, LAYOUT
 } field;
 
 static void set_field(s4_problem *p, field which, int64_t value)
@@ -51,6 +38,8 @@ static void set_field(s4_problem *p, field which, int64_t value)
     case DTYPE: p->dtype = (s4_dtype)value; break;
     case ALGORITHM: p->algorithm = (s4_algorithm)value; break;
     case STEP_MODE: p->step_mode = (s4_step_mode)value; break;
+    case DISCRETISATION: p->discretisation = (s4_discretisation)value; break;
+    case LAYOUT: p->layout = (s4_layout)value; break;
     case PLACEMENT: p->placement.stage[S4_STAGE_CONVOLVE] = (s4_place)value; break;
     }
 }
@@ -85,14 +74,19 @@ Test(plan, bad_fields_are_named)
         {N_SSM, 12, S4_ERROR_ARGUMENT, "n_ssm"},
         {N_SSM, -1, S4_ERROR_ARGUMENT, "n_ssm"},
         {CHANNELS, -1, S4_ERROR_ARGUMENT, "channels"},
-        {CHANNELS, 2, S4_ERROR_UNSUPPORTED, "channels"},
+        {CHANNELS, S4_CHANNELS_MAX + 1, S4_ERROR_ARGUMENT, "channels"},
+        {CHANNELS, TOO_LARGE, S4_ERROR_ARGUMENT, "channels"},
         {THREADS, -1, S4_ERROR_ARGUMENT, "threads"},
         {HOST_BUDGET, -1, S4_ERROR_ARGUMENT, "host_budget"},
         {DEVICE_BUDGET, -1, S4_ERROR_ARGUMENT, "device_budget"},
         {DIRECTION, 4, S4_ERROR_ARGUMENT, "direction"},
         {DIRECTION, -1, S4_ERROR_ARGUMENT, "direction"},
         {MODE, 2, S4_ERROR_ARGUMENT, "mode"},
-        {MODE, S4_MODE_DIAG, S4_ERROR_UNSUPPORTED, "diag"},
+        {MODE, -1, S4_ERROR_ARGUMENT, "mode"},
+        {DISCRETISATION, S4_ZOH, S4_ERROR_UNSUPPORTED, "zoh"}, /* of a dplr layer */
+        {DISCRETISATION, S4_DSS, S4_ERROR_UNSUPPORTED, "dss"},
+        {DISCRETISATION, 3, S4_ERROR_ARGUMENT, "discretisation"},
+        {LAYOUT, 2, S4_ERROR_ARGUMENT, "layout"},
         {DTYPE, S4_I64, S4_ERROR_ARGUMENT, "dtype"},
         {DTYPE, 9, S4_ERROR_ARGUMENT, "dtype"},
         {ALGORITHM, S4_ALGORITHM_CHUNKED, S4_ERROR_UNSUPPORTED, "chunked"},
@@ -103,7 +97,7 @@ Test(plan, bad_fields_are_named)
     for (int direction = S4_DIRECTION_FORWARD; direction <= S4_DIRECTION_TRAINING; direction++)
         for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
             about("%s is %lld", cases[i].word, (long long)cases[i].value);
-            s4_problem problem = valid((s4_direction)direction);
+            s4_problem problem = plan_problem((s4_direction)direction);
             set_field(&problem, cases[i].which, cases[i].value);
             s4_plan *plan = (s4_plan *)(void *)&problem;
             must_refuse(s4_plan_create(&problem, &plan), cases[i].status, cases[i].word);
@@ -112,14 +106,14 @@ Test(plan, bad_fields_are_named)
     static const double rates[] = {-1, NAN, INFINITY};
     for (int i = 0; i < 3; i++) {
         about("rate is %g", rates[i]);
-        s4_problem problem = valid(S4_DIRECTION_FORWARD);
+        s4_problem problem = plan_problem(S4_DIRECTION_FORWARD);
         problem.rate = rates[i];
         s4_plan *plan;
         must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_ARGUMENT, "rate");
     }
     s4_plan *plan;
     must_refuse(s4_plan_create(NULL, &plan), S4_ERROR_ARGUMENT, "s4_problem");
-    s4_problem problem = valid(S4_DIRECTION_FORWARD);
+    s4_problem problem = plan_problem(S4_DIRECTION_FORWARD);
     must_refuse(s4_plan_create(&problem, NULL), S4_ERROR_ARGUMENT, "plan");
 }
 
@@ -133,7 +127,7 @@ Test(plan, products_that_overflow)
     for (int i = 0; i < 3; i++)
         for (int direction = S4_DIRECTION_KERNEL; direction <= S4_DIRECTION_STEP; direction++) {
             about("case %d, %s", i, s4_direction_name((s4_direction)direction));
-            s4_problem problem = valid((s4_direction)direction);
+            s4_problem problem = plan_problem((s4_direction)direction);
             problem.batch = sizes[i][0];
             problem.d_model = sizes[i][1];
             problem.length = sizes[i][2];
@@ -161,7 +155,7 @@ Test(plan, products_that_overflow)
 Test(plan, is_arithmetic)
 {
     setenv("S4_GPU_MODULE", "off", 1);
-    s4_problem problem = valid(S4_DIRECTION_TRAINING);
+    s4_problem problem = plan_problem(S4_DIRECTION_TRAINING);
     must(s4_placement_parse("split", &problem.placement));
     problem.batch = 64;
     problem.d_model = 1024;
@@ -188,7 +182,7 @@ Test(plan, fft_length)
 {
     for (int64_t L = 1; L < 40000; L = L * 7 / 4 + 1)
         for (int64_t T = 1; T < 40000; T = T * 9 / 5 + 1) {
-            s4_problem problem = valid(S4_DIRECTION_FORWARD);
+            s4_problem problem = plan_problem(S4_DIRECTION_FORWARD);
             problem.length = T;
             problem.kernel_length = L;
             s4_plan *plan;
@@ -207,45 +201,6 @@ Test(plan, fft_length)
                   (int)L, (int)T, (int)info.fft_length);
             s4_plan_destroy(plan);
         }
-}
-
-/* Runs `check_plan` over plans of all directions and of budgets from the minimum up. */
-static void over_plans(void (*check_plan)(const s4_plan *plan, const s4_plan_info *info))
-{
-    static const struct {
-        int64_t batch, length, kernel_length, d_model;
-    } sizes[] = {{1, 1, 1, 1}, {4, 100, 0, 6}, {3, 50, 200, 5}, {16, 1000, 1000, 32}};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        for (int direction = S4_DIRECTION_KERNEL; direction <= S4_DIRECTION_STEP; direction++)
-            for (int states = 0; states <= (direction == S4_DIRECTION_FORWARD); states++)
-                for (int budget = 0; budget < 3; budget++) {
-                    about("size %d, %s%s, budget %d", (int)i, s4_direction_name((s4_direction)direction),
-                          states ? " with states" : "", budget);
-                    s4_problem problem = valid((s4_direction)direction);
-                    problem.batch = sizes[i].batch;
-                    problem.length = sizes[i].length;
-                    problem.kernel_length = sizes[i].kernel_length;
-                    problem.d_model = sizes[i].d_model;
-                    problem.states = states;
-                    problem.threads = 2;
-                    s4_plan *plan;
-                    s4_plan_info info;
-                    must(s4_plan_create(&problem, &plan));
-                    must(s4_plan_describe(plan, &info));
-                    if (budget) { /* the minimum, and half way from it */
-                        s4_plan_destroy(plan);
-                        problem.host_budget =
-                            budget == 1 ? info.host_minimum : (info.host_minimum + info.host_peak) / 2;
-                        problem.device_budget =
-                            budget == 1 ? info.device_minimum : (info.device_minimum + info.device_peak) / 2;
-                        must(s4_plan_create(&problem, &plan));
-                        must(s4_plan_describe(plan, &info));
-                        check(info.host_peak <= problem.host_budget && info.device_peak <= problem.device_budget,
-                              "[%s] the plan is over its budget", about_text());
-                    }
-                    check_plan(plan, &info);
-                    s4_plan_destroy(plan);
-                }
 }
 
 static void check_map(const s4_plan *plan, const s4_plan_info *info)

@@ -127,6 +127,27 @@ Test(setup, undo)
     s4_context_destroy(context);
 }
 
+/* A slow layer as long as it comes: N = 64 at dt = 1e-5. */
+Test(setup, undo_of_a_slow_layer)
+{
+    static const int64_t lengths[] = {1, 16};
+    s4_context *context = context_open();
+    for (int i = 0; i < 2; i++) {
+        about("length %d", (int)lengths[i]);
+        s4_layer *layer = layer_legs(context, 2, 64, 3);
+        for (int h = 0; h < 2; h++)
+            layer_data(layer, S4_PARAMETER_INV_DT)[h] = log(1e-5);
+        must(s4_layer_changed(layer, 1u << S4_PARAMETER_INV_DT));
+        const double *c = numbers_copy(c_count(layer), layer_data(layer, S4_PARAMETER_C));
+        must(s4_layer_setup(context, layer, lengths[i]));
+        layer_write_c(layer, numbers_copy(c_count(layer), layer_data(layer, S4_PARAMETER_C)), lengths[i]);
+        must(s4_layer_setup(context, layer, 0));
+        expect_close("C solved for", c_count(layer), layer_data(layer, S4_PARAMETER_C), c, TOLERANCE_UNDO_SLOW, 0);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
 /* A plain C kept beside C~ belongs to the parameters it was made with: a C~ that was trained on, or another dt, must
  * not bring the old C back. */
 Test(setup, kept_c_is_dropped_with_its_parameters)

@@ -3,6 +3,9 @@
  *
  * Usable from any thread. The GPU place is opened when a plan that needs it is prepared, or when it is asked about.
  * Several GPUs: several contexts. A context must outlive the plans and workspaces prepared with it.
+ *
+ * After a fork the CPU place works in the child, in the thread that forked with one thread of its own, with the same bits.
+ * The GPU place is S4_ERROR_UNAVAILABLE there if the parent had opened it.
  */
 #ifndef S4_CONTEXT_H
 #define S4_CONTEXT_H

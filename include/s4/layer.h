@@ -62,12 +62,28 @@ typedef enum s4_parameter {
 #define S4_PARAMETER_COUNT 7
 #define S4_PARAMETER_ALL ((1u << S4_PARAMETER_COUNT) - 1u)
 
+/*
+ * One parameter, s4_parameter 0 .. S4_PARAMETER_COUNT - 1. With s4_gradients (plan.h), whose pointers have the same order
+ * and shapes, this is all that an optimiser must know of a layer. Gradient descent with the step size `rate`:
+ *   for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
+ *       s4_parameter_view v;
+ *       s4_layer_parameter(layer, (s4_parameter)p, &v);
+ *       double step = v.learning_rate_max > 0 && v.learning_rate_max < rate ? v.learning_rate_max : rate;
+ *       for (int64_t i = 0; i < v.count; i++) v.data[i] -= step * gradients.parameter[p][i];
+ *   }
+ *   s4_layer_changed(layer, S4_PARAMETER_ALL);
+ */
 typedef struct s4_parameter_view {
     const char *name; /* after the prefix "layer.": "kernel.inv_dt" ... "D" */
     int rank;
     int64_t shape[4];
-    int64_t count; /* product of the shape */
-    double *data;  /* dense, row-major, host; valid as long as the layer */
+    int64_t count;  /* product of the shape */
+    double *data;   /* dense, row-major, host; valid as long as the layer */
+    int is_complex; /* 1: the last dimension, 2, is (re, im) */
+    /* As the published code trains: inv_dt, A_real, A_imag, B and P with a step size of at most 0.001 and no weight decay,
+     * C and D as the optimiser trains everything else. */
+    double learning_rate_max; /* bound on the optimiser's learning rate; 0 = none */
+    double weight_decay;      /* in place of the optimiser's; negative = the optimiser's own */
 } s4_parameter_view;
 S4_API s4_status s4_layer_parameter(s4_layer *layer, s4_parameter which, s4_parameter_view *view);
 

@@ -137,8 +137,8 @@ typedef struct s4_forward_io {
 S4_API s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
                                  const s4_forward_io *io);
 
-/* Gradients of the raw parameters, in double, shaped like the parameters; NULL = not wanted. C: of the stored leaf.
- * Complex ones are dL/dRe + i dL/dIm. */
+/* Gradients of the raw parameters, in double: parameter[p] is shaped like the view that s4_layer_parameter gives of p;
+ * NULL = not wanted. C: of the stored leaf. Complex ones are dL/dRe + i dL/dIm. */
 typedef struct s4_gradients {
     double *parameter[S4_PARAMETER_COUNT];
     int accumulate; /* 0: overwrite, 1: add */

@@ -8,6 +8,7 @@
 #include "io.h"
 #include "layer.h"
 #include "plan.h"
+#include "plan_set.h"
 #include "status.h"
 #include "types.h"
 
