@@ -188,15 +188,16 @@ int cpu_fft_needs(const s4_shape *shape, s4_dtype *dtype, int64_t *length)
 
 s4_status cpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *bytes, void **prepared)
 {
-    (void)bytes; /* FFTW has no work areas that a caller could give */
     *prepared = NULL;
     cpu_prepared *plans = calloc(1, sizeof *plans);
     if (!plans) return cpu_host->fail(S4_ERROR_MEMORY, "the list of FFT plans needs %zu bytes", sizeof *plans);
 
     int untuned = device && !device->uses_wisdom;
     s4_status status = S4_OK;
-    if (transforms_kernel(shape)) status = cpu_fft_open(&plans->kernel, S4_F64, shape->kernel_length, untuned);
-    if (!status && shape->fft_length)
+    /* FFTW has no work areas that a caller could give; but without rows in this place nothing is transformed here. */
+    if (transforms_kernel(shape) && bytes[S4_BUFFER_KERNEL_ROWS])
+        status = cpu_fft_open(&plans->kernel, S4_F64, shape->kernel_length, untuned);
+    if (!status && shape->fft_length && bytes[S4_BUFFER_ROWS_U])
         status = cpu_fft_open(&plans->convolution, shape->dtype, shape->fft_length, untuned);
     if (status) {
         cpu_unprepare(device, plans);

@@ -85,10 +85,12 @@ static void differentiate_power(const power_gradient *pg, const double *dA, int6
     int64_t state = pg->state;
     memcpy(pair->power, dA, (size_t)(state * state) * sizeof *dA);
     memset(pair->derivative, 0, (size_t)(state * state) * sizeof *dA);
-    for (int64_t c = 0; c < pg->channels; c++)
-        for (int64_t i = 0; i < state; i++)
-            for (int64_t j = 0; j < state; j++)
-                pair->derivative[i * state + j] += pg->leaf[c * state + i] * pg->read_out[c * state + j];
+    for (int64_t c = 0; c < pg->channels; c++) {
+        const double *leaf = pg->leaf + c * state, *read_out = pg->read_out + c * state;
+        for (int64_t i = 0; i < state; i++) {
+            for (int64_t j = 0; j < state; j++) pair->derivative[i * state + j] += leaf[i] * read_out[j];
+        }
+    }
     int bit = 0;
     while (length >> (bit + 1)) bit++;
     while (bit-- > 0) {

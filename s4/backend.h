@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define S4_BACKEND_VERSION 2
+#define S4_BACKEND_VERSION 3
 
 /* ---- what the plan fixed ------------------------------------------------------------------------------------- */
 
