@@ -53,7 +53,7 @@ static int find_lifetime(const s4_map *map, const s4_shape *shape, const s4_plac
 
 static int meet(const s4_map_buffer *a, const s4_map_buffer *b)
 {
-    return a->place == b->place && a->first <= b->last && b->first <= a->last;
+    return a->first <= b->last && b->first <= a->last;
 }
 
 /* Lowest aligned offset where `buffer` meets none of those placed before it (given in placing order). */
@@ -82,30 +82,33 @@ static int longer(const s4_map_buffer *a, const s4_map_buffer *b)
     return a_span > b_span || (a_span == b_span && a->bytes > b->bytes);
 }
 
-static void place_in_order(s4_map *map, earlier before)
+/* Gives the buffers of one place their offsets; returns where the last one ends. */
+static int64_t place_in_order(s4_map *map, s4_place place, earlier before)
 {
     s4_map_buffer *order[S4_BUFFERS_MAX];
-    for (int place = 0; place < S4_PLACE_COUNT; place++) map->peak[place] = 0;
+    int count = 0;
     for (int i = 0; i < map->buffer_count; i++) { /* insertion sort, stable */
-        int j = i;
+        if (map->buffer[i].place != place) continue;
+        int j = count++;
         for (; j > 0 && before(&map->buffer[i], order[j - 1]); j--) order[j] = order[j - 1];
         order[j] = &map->buffer[i];
     }
-    for (int i = 0; i < map->buffer_count; i++) {
+    int64_t peak = 0;
+    for (int i = 0; i < count; i++) {
         order[i]->offset = lowest_offset(order, i, order[i]);
-        int64_t end = order[i]->offset + order[i]->bytes;
-        if (end > map->peak[order[i]->place]) map->peak[order[i]->place] = end;
+        if (order[i]->offset + order[i]->bytes > peak) peak = order[i]->offset + order[i]->bytes;
     }
+    return peak;
 }
 
 /* Both orders leave gaps of their own. */
 static void place_buffers(s4_map *map)
 {
-    s4_map other = *map;
-    place_in_order(map, larger);
-    place_in_order(&other, longer);
-    if (other.peak[S4_PLACE_CPU] + other.peak[S4_PLACE_GPU] < map->peak[S4_PLACE_CPU] + map->peak[S4_PLACE_GPU])
-        *map = other;
+    for (int place = 0; place < S4_PLACE_COUNT; place++) {
+        int64_t by_lifetime = place_in_order(map, (s4_place)place, longer);
+        map->peak[place] = place_in_order(map, (s4_place)place, larger);
+        if (by_lifetime < map->peak[place]) map->peak[place] = place_in_order(map, (s4_place)place, longer);
+    }
 }
 
 void s4_map_make(const s4_shape *shape, const s4_placement *placement, s4_map *map)

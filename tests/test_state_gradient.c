@@ -276,6 +276,9 @@ Test(state_gradient, against_reference)
             layer_shape shape = {.d_model = 4, .d_state = 6, .rank = rank, .n_ssm = 2, .dt_untied = i % 2,
                                  .plain_transforms = 1};
             sample p = sample_open(context, &shape, 2, lengths[i][0], lengths[i][1], (uint64_t)(150 + 10 * rank + i));
+            const s4_problem problem = sample_problem(&p, S4_F64);
+            if (!session_offered(context, &problem))
+                continue;
             const struct ref_layer reference = layer_reference(p.layer);
             result expected = result_zero(&p);
             const struct ref_loss loss = {.leaf = REF_LEAF_C_TILDE, .route = REF_ROUTE_STRUCTURED,
@@ -293,7 +296,6 @@ Test(state_gradient, against_reference)
                                               .state_in = expected.entering};
             const double miss = ref_gradients(&reference, &loss, &out);
             check(miss <= TOLERANCE_GRADIENT_DIFFERENCE, "[%s] the reference is good to %.3g only", about_text(), miss);
-            const s4_problem problem = sample_problem(&p, S4_F64);
             const result got = backward_alone(context, &p, &problem);
             expect_close_gradients(&got.g, &expected.g, TOLERANCE_GRADIENT_DIFFERENCE + miss);
             expect_close("gradient of x0", p.states, got.entering, expected.entering, TOLERANCE_GRADIENT_DIFFERENCE, 0);

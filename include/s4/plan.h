@@ -149,7 +149,7 @@ typedef struct s4_backward_io {
     int64_t batch, length;
     const void *u;
     const void *dy;
-    void *du;       /* or NULL; may be dy, with the same strides, if channels is 1 */
+    void *du;       /* or NULL; may be dy, with the same strides, if channels is 1 and no states are used */
     s4_gradients gradients;
     int64_t u_strides[3], dy_strides[3], du_strides[3]; /* batch, channel, time; 0 0 0 = dense */
     const int64_t *lengths; /* (batch) or NULL */
