@@ -188,3 +188,32 @@ Test(plan, same_bits)
         }
     s4_context_destroy(context);
 }
+
+/* On the device a small batch is one tile of rows, so there the minimum does depend on it. */
+Test(plan, largest_batch_on_the_device)
+{
+    enum { BATCH = 8 };
+    s4_problem problem = valid(S4_DIRECTION_FORWARD);
+    must(s4_placement_parse("split", &problem.placement));
+    int64_t minimum[BATCH + 1];
+    for (int batch = 1; batch <= BATCH; batch++) {
+        problem.batch = batch;
+        s4_plan *plan;
+        s4_plan_info info;
+        must(s4_plan_create(&problem, &plan));
+        must(s4_plan_describe(plan, &info));
+        s4_plan_destroy(plan);
+        minimum[batch] = info.device_minimum;
+        cr_assert(batch == 1 || minimum[batch] > minimum[batch - 1]);
+    }
+    for (int fits = 0; fits < BATCH; fits++) {
+        char words[64];
+        if (fits)
+            snprintf(words, sizeof words, "the largest batch that would fit is %d of %d", fits, BATCH);
+        else
+            snprintf(words, sizeof words, "no batch would fit");
+        problem.device_budget = minimum[fits + 1] - 1;
+        s4_plan *plan;
+        must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, words);
+    }
+}

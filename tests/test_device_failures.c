@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "expect.h"
+#include "gpu_emulation/include/gpu_emulation.h"
 #include "layers.h"
 #include "place.h"
 #include "session.h"
@@ -150,6 +151,112 @@ Test(device_failures, executing)
         check(nth < 10000, "no end of calls");
     }
     cr_assert(failures >= 10, "only %d calls could fail", failures);
+    session_close(&s);
+    s4_context_destroy(context);
+    s4_layer_destroy(layer);
+    cr_assert_eq(e.live_objects(), 0);
+}
+
+/* ---- what waits for what ----------------------------------------------------------------------------------------- */
+
+/* Of the emulation since its start, from the module that emulation_find has loaded. */
+static s4_emulation_counts counts_now(void)
+{
+    void *module = dlopen(getenv("S4_GPU_MODULE"), RTLD_NOW | RTLD_LOCAL);
+    void (*get_counts)(s4_emulation_counts *counts);
+    *(void **)&get_counts = dlsym(module, "s4_emulation_get_counts");
+    s4_emulation_counts counts;
+    get_counts(&counts);
+    return counts;
+}
+
+static void nothing_is_pending(void)
+{
+    const s4_emulation_counts counts = counts_now();
+    cr_assert(counts.launches > 0);
+    cr_assert_eq(counts.kernels, counts.launches, "%d of %d kernels have run", (int)counts.kernels,
+                 (int)counts.launches);
+}
+
+/* A refresh returns when its work is done, though nothing comes back to the host; so what dies is told by the call that
+ * began it. */
+Test(device_failures, refresh_waits)
+{
+    const emulation e = emulation_find();
+    s4_layer *layer = layer_for();
+    s4_context *context = context_open();
+    const s4_problem problem = problem_for(layer);
+    session s = session_open(context, &problem);
+    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    nothing_is_pending();
+    e.fail_call("kernel", 1, 0);
+    must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_DEVICE, "failed");
+    session_close(&s);
+    s4_context_destroy(context);
+    s4_layer_destroy(layer);
+    cr_assert_eq(e.live_objects(), 0);
+}
+
+static int cancel(void *user, const char *operation, int64_t done, int64_t total)
+{
+    return user == NULL && *operation && done <= total;
+}
+
+/* Work that was given up half way has ended before the plan that it transforms with goes, or the memory it is in. */
+static void give_up(int plan_first)
+{
+    const emulation e = emulation_find();
+    s4_layer *layer = layer_for();
+    s4_context_options options;
+    S4_INIT(&options);
+    options.progress = cancel;
+    s4_context *context;
+    must(s4_context_create(&options, &context));
+    const s4_problem problem = problem_for(layer);
+    session s = session_open(context, &problem);
+    must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_CANCELLED, "");
+    if (plan_first) {
+        s4_plan_destroy(s.plan);
+        s.plan = NULL;
+    } else {
+        s4_workspace_destroy(s.workspace);
+        s.workspace = NULL;
+    }
+    nothing_is_pending();
+    session_close(&s);
+    s4_context_destroy(context);
+    s4_layer_destroy(layer);
+    cr_assert_eq(e.live_objects(), 0);
+}
+
+Test(device_failures, plan_outlives_its_transforms)
+{
+    give_up(1);
+}
+
+Test(device_failures, workspace_outlives_its_work)
+{
+    give_up(0);
+}
+
+/* S4_GPU_DEBUG=1: every launch is waited for, kernel or transform, and an error names it. */
+Test(device_failures, debug_mode)
+{
+    const emulation e = emulation_find();
+    setenv("S4_GPU_DEBUG", "1", 1);
+    s4_layer *layer = layer_for();
+    s4_context *context = context_open();
+    const s4_problem problem = problem_for(layer);
+    session s = session_open(context, &problem);
+    s4_emulation_counts before = counts_now();
+    e.fail_call("cufftExec", 1, 0);
+    must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_DEVICE, "FFT");
+    cr_assert_eq(counts_now().kernels, before.kernels + 1, "the kernel before the transform has not run");
+    e.fail_call("launch", 2, 0);
+    must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_DEVICE, "k_kernel_store");
+    cr_assert_eq(counts_now().transforms, before.transforms + 1, "the transform before the kernel has not run");
+    e.fail_call("kernel", 1, 0);
+    must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_DEVICE, "k_kernel_spectrum");
     session_close(&s);
     s4_context_destroy(context);
     s4_layer_destroy(layer);

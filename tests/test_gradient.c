@@ -5,6 +5,7 @@
 
 #include "expect.h"
 #include "layers.h"
+#include "place.h"
 #include "session.h"
 #include "tolerances.h"
 
@@ -353,4 +354,50 @@ Test(gradient, other_leaves_are_refused)
     must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_UNSUPPORTED, "rate");
     cr_assert(plan == NULL);
     fixture_close(&f);
+}
+
+/* The CPU takes the batch in blocks only where it is large; gradients are sums over all blocks. */
+Test(gradient, batch_in_blocks)
+{
+    enum { LONG = 1 << 20, ROWS = 9 };
+    if (place_has_gpu())
+        cr_skip_test("small budgets make blocks of the batch there");
+    s4_context *context = context_open();
+    const layer_shape shape = {.d_model = 1, .d_state = 2, .rank = 1, .plain_transforms = 1};
+    s4_layer *layer = layer_random(&shape, 12);
+    must(s4_layer_setup(context, layer, 1));
+    float *u = tensor_zero(S4_F32, (int64_t)ROWS * LONG), *dy = tensor_zero(S4_F32, (int64_t)ROWS * LONG);
+    double expected = 0;
+    for (int64_t i = 0; i < (int64_t)ROWS * LONG; i++) {
+        u[i] = (float)(i % 101) / 101;
+        dy[i] = (float)(i % 97) / 97 - 0.25f;
+        expected += (double)u[i] * (double)dy[i];
+    }
+    const s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F32, ROWS, LONG, 1);
+    session s = session_open(context, &problem);
+    cr_assert(s.info.block_batch < ROWS, "one block only");
+    gradients whole = gradients_zero(layer, 1), parts = gradients_zero(layer, 1);
+    s4_backward_io io;
+    S4_INIT(&io);
+    io.u = u;
+    io.dy = dy;
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        io.gradients.parameter[p] = whole.parameter[p];
+    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    must(s4_plan_backward(s.plan, layer, s.workspace, &io));
+    expect_close("gradient of D", 1, whole.parameter[S4_PARAMETER_D], &expected, TOLERANCE_FORWARD, 0);
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        io.gradients.parameter[p] = parts.parameter[p];
+    io.gradients.accumulate = 1;
+    io.batch = 1;
+    for (int64_t row = 0; row < ROWS; row++) {
+        io.u = u + row * LONG;
+        io.dy = dy + row * LONG;
+        must(s4_plan_backward(s.plan, layer, s.workspace, &io));
+    }
+    expect_close("gradient of C", parts.count[S4_PARAMETER_C], parts.parameter[S4_PARAMETER_C],
+                 whole.parameter[S4_PARAMETER_C], TOLERANCE_F32_GRADIENT, 0);
+    session_close(&s);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
 }

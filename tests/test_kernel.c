@@ -193,3 +193,25 @@ Test(kernel, zero_pivot)
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }
+
+/* More modes than the GPU stages at a time. */
+Test(kernel, many_modes)
+{
+    static const int64_t d_state[] = {66, 130};
+    enum { L = 12 };
+    s4_context *context = context_open();
+    for (int i = 0; i < 2; i++) {
+        about("N = %d", (int)d_state[i]);
+        const layer_shape shape = {.d_model = 1, .d_state = d_state[i], .rank = 1, .plain_transforms = 1};
+        s4_layer *layer = layer_random(&shape, (uint64_t)i);
+        const struct ref_layer reference = layer_reference(layer);
+        double expected[L];
+        ref_kernel(&reference, L, expected);
+        const s4_problem problem = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, L, L);
+        session s = session_open(context, &problem);
+        expect_close("K", L, session_kernel(&s, layer), expected, TOLERANCE_FORWARD_RANK, 0);
+        session_close(&s);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}

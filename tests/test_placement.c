@@ -216,3 +216,64 @@ Test(placement, emulated_gpu)
     cr_assert(strlen(info.name) > 0);
     s4_context_destroy(context);
 }
+
+/* More modes than the GPU stages at a time, and more than one of its blocks has threads: too many for finite
+ * differences. */
+Test(placement, places_agree_on_many_modes)
+{
+    if (!place_has_gpu())
+        cr_skip_test("no GPU place in this run");
+    enum { B = 2, T = 8, COUNT = B * T };
+    s4_context *context = context_open();
+    const layer_shape wide = {.d_model = 1, .d_state = 260, .rank = 1, .plain_transforms = 1};
+    s4_layer *layer = layer_random(&wide, 6);
+    must(s4_layer_setup(context, layer, T));
+    random_source random = {6};
+    const double *u = random_samples(&random, COUNT), *dy = random_samples(&random, COUNT);
+    s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, T, T);
+    session s = session_open(context, &problem);
+    const gradients got = session_backward(&s, layer, 0, 0, u, dy);
+    session_close(&s);
+    must(s4_placement_parse("cpu", &problem.placement));
+    s = session_open(context, &problem);
+    const gradients expected = session_backward(&s, layer, 0, 0, u, dy);
+    session_close(&s);
+    expect_close_gradients(&got, &expected, TOLERANCE_PLACES_GRADIENT);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
+/* In the smallest memory each block of channels goes through the same buffers: the bits of the whole. With many threads
+ * there is room for all spectra, and so nothing but copies between one block's gradients and the next. */
+Test(placement, stages_in_blocks)
+{
+    static const char texts[][24] = {"split", "kernel=gpu", "convolve=gpu"};
+    if (!place_has_gpu())
+        cr_skip_test("no GPU place in this run");
+    enum { B = 5, H = 3, T = 50, COUNT = B * H * T };
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&shape, 7);
+    must(s4_layer_setup(context, layer, T));
+    random_source random = {7};
+    const double *u = random_samples(&random, COUNT), *dy = random_samples(&random, COUNT);
+    for (int i = 0; i < 3; i++) {
+        about("%s", texts[i]);
+        s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F32, B, T, T);
+        must(s4_placement_parse(texts[i], &problem.placement));
+        problem.threads = 5;
+        session s = session_open(context, &problem);
+        const double *y = session_forward(&s, layer, 0, 0, u, NULL, NULL);
+        const gradients g = session_backward(&s, layer, 0, 0, u, dy);
+        problem.host_budget = s.info.host_minimum;
+        problem.device_budget = s.info.device_minimum;
+        session_close(&s);
+        s = session_open(context, &problem);
+        cr_assert(s.info.block_channels < H, "one block only");
+        expect_same_bits("y", COUNT, session_forward(&s, layer, 0, 0, u, NULL, NULL), y);
+        const gradients got = session_backward(&s, layer, 0, 0, u, dy);
+        expect_same_gradients(&got, &g);
+        session_close(&s);
+    }
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}

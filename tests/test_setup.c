@@ -324,3 +324,30 @@ Test(setup, discrete_at_another_rate)
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }
+
+/* Lambda = -1e-15 and P = 0: dA is I but for some last digits, so that C could be solved for and would be noise. */
+Test(setup, refused_nearly_singular)
+{
+    enum { H = 3, MODES = 8 };
+    const layer_shape shape = {.d_model = H, .d_state = 2 * MODES, .rank = 1,
+                               .dt_transform = S4_TRANSFORM_NONE, .real_transform = S4_TRANSFORM_NONE,
+                               .imag_transform = S4_TRANSFORM_NONE};
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&shape, 6);
+    layer_write_c(layer, reference_c_tilde(layer, 1), 1);
+    layer_data(layer, S4_PARAMETER_INV_DT)[H - 1] = 1;
+    for (int n = (H - 1) * MODES; n < H * MODES; n++) {
+        layer_data(layer, S4_PARAMETER_A_REAL)[n] = 1e-15;
+        layer_data(layer, S4_PARAMETER_A_IMAG)[n] = 0;
+        memset(&layer_data(layer, S4_PARAMETER_P)[2 * n], 0, 2 * sizeof(double));
+    }
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    int64_t count;
+    const double *before = layer_bits(layer, &count);
+    must_refuse(s4_layer_setup(context, layer, 0), S4_ERROR_SINGULAR, "condition");
+    must_refuse(s4_layer_setup(context, layer, 13), S4_ERROR_SINGULAR, "condition");
+    expect_same_bits("parameters", count, layer_bits(layer, &count), before);
+    cr_assert_eq(s4_layer_length(layer), 1);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}

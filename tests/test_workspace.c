@@ -364,3 +364,64 @@ Test(workspace, progress_and_cancel)
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }
+
+/* A refresh that failed may have overwritten what was there, also what belonged to another layer. */
+Test(workspace, stale_after_a_failed_refresh)
+{
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&shape, 1), *broken = layer_random(&shape, 2);
+    layer_data(broken, S4_PARAMETER_B)[1] = NAN;
+    must(s4_layer_changed(broken, S4_PARAMETER_ALL));
+    session s = open_forward(context, layer);
+    double y[COUNT];
+    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    must_refuse(s4_plan_refresh(s.plan, broken, s.workspace), S4_ERROR_NOT_FINITE, "B");
+    must_refuse(forward(&s, layer, y), S4_ERROR_STALE, "s4_plan_refresh");
+    session_close(&s);
+    s4_layer_destroy(layer);
+    s4_layer_destroy(broken);
+    s4_context_destroy(context);
+}
+
+/* What a refresh has made outlasts the calls: a second one gives the same bits. Short rows of many channels: what a
+ * call needs besides is small and would fit into what was made. */
+Test(workspace, again_without_a_refresh)
+{
+    enum { ROWS = 2, CHANNELS = 24, SHORT = 3, N = 4 };
+    enum { SAMPLES = ROWS * CHANNELS * SHORT, STATES = ROWS * CHANNELS * N };
+    s4_context *context = context_open();
+    const layer_shape flat = {.d_model = CHANNELS, .d_state = N, .rank = 1, .plain_transforms = 1};
+    s4_layer *layer = layer_random(&flat, 9);
+    random_source random = {9};
+    const double *u = random_samples(&random, SAMPLES), *state = random_samples(&random, STATES);
+    for (int minimum = 0; minimum < 2; minimum++)
+        for (int states = 0; states < 2; states++) {
+            about("%s%s", minimum ? "minimum budget" : "no budget", states ? ", with states" : "");
+            s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, ROWS, SHORT, SHORT);
+            problem.states = states;
+            problem.threads = 1;
+            session s = session_open(context, &problem);
+            if (minimum) {
+                problem.host_budget = s.info.host_minimum;
+                problem.device_budget = s.info.device_minimum;
+                session_close(&s);
+                s = session_open(context, &problem);
+            }
+            double *y[2] = {numbers(SAMPLES), numbers(SAMPLES)}, *last[2] = {numbers(STATES), numbers(STATES)};
+            must(s4_plan_refresh(s.plan, layer, s.workspace));
+            for (int call = 0; call < 2; call++) {
+                s4_forward_io io;
+                S4_INIT(&io);
+                io.u = u;
+                io.y = y[call];
+                io.state_in = states ? state : NULL;
+                io.state_out = states ? last[call] : NULL;
+                must(s4_plan_forward(s.plan, layer, s.workspace, &io));
+            }
+            expect_same_bits("y", SAMPLES, y[1], y[0]);
+            expect_same_bits("final state", STATES, last[1], last[0]);
+            session_close(&s);
+        }
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
