@@ -1,8 +1,8 @@
 #!/bin/sh
-# Installs the Debian packages that building and testing need and that are missing. Asks nothing.
+# Installs the Debian packages that building and testing need, and those named, where they are missing. Asks nothing.
 # The CUDA toolkit is used where it is, and not installed.
 set -eu
-packages="gcc g++ cmake ninja-build pkg-config libfftw3-dev liblapacke-dev libopenblas-dev libcjson-dev libcriterion-dev"
+packages="gcc g++ cmake ninja-build pkg-config libfftw3-dev liblapacke-dev libopenblas-dev libcjson-dev libcriterion-dev $*"
 missing=""
 for package in $packages; do
     case $(dpkg-query -W -f '${Status}' "$package" 2>/dev/null) in

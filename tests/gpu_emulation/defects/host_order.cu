@@ -55,6 +55,18 @@ int source_reused()
     return compare_to_count(x, N);
 }
 
+int freed_too_early()
+{
+    const Stream s;
+    float *x;
+    REQUIRE(cudaMalloc(&x, N * sizeof(float)));
+    const cudaLaunchConfig_t c = configuration(dim3(1), dim3(N), 0, s);
+    REQUIRE(cudaLaunchKernelEx(&c, k_count, x, N));
+    REQUIRE(cudaFree(x));
+    REQUIRE(cudaStreamSynchronize(s));
+    return 0;
+}
+
 int destroyed_stream()
 {
     const Buffer x(N);

@@ -35,6 +35,21 @@ __global__ void k_warp_in_step(float *y)
     y[threadIdx.x] = threadIdx.x ? float(threadIdx.x) : s[0] - 496.0f;
 }
 
+__global__ void k_two_sums(float *y)
+{
+    __shared__ float warps[N / 32];
+    float total = 0;
+    for (int round = 0; round < 2; round++) {
+        float x = float(round);
+        for (unsigned d = 16; d; d /= 2) x += __shfl_down_sync(0xffffffffu, x, d);
+        if (threadIdx.x % 32 == 0) warps[threadIdx.x / 32] = x;
+        __syncthreads();
+        if (threadIdx.x == 0)
+            for (int warp = 0; warp < N / 32; warp++) total += warps[warp];
+    }
+    y[threadIdx.x] = threadIdx.x ? float(threadIdx.x) : total - float(N);
+}
+
 __global__ void k_divergent(float *y)
 {
     if (threadIdx.x < 100) __syncthreads();
@@ -101,6 +116,7 @@ int run(void (*kernel)(P...), unsigned blocks, unsigned threads, int n, A... mor
 int missing_barrier() { return run(k_reverse_without_barrier, 1, N, N); }
 int missing_second_barrier() { return run(k_tiles_with_one_barrier, 1, N, N); }
 int missing_syncwarp() { return run(k_warp_in_step, 1, 32, 32); }
+int missing_barrier_between_sums() { return run(k_two_sums, 1, N, N); }
 int divergent_barrier() { return run(k_divergent, 1, N, N); }
 int two_barriers() { return run(k_two_barriers, 1, N, N); }
 int early_return() { return run(k_early_return, 1, N, 100, 100); }

@@ -36,6 +36,7 @@ enum { NOBODY = 0, PLAIN = 1, ADDRESS = 2, THREAD = 4, EVERY = 7 };
     /* kernel_order.cu */                                                                                              \
     X(missing_barrier, EVERY, "no __syncthreads between writing and reading")                                          \
     X(missing_second_barrier, EVERY, "none between reading and the next tile's writing")                               \
+    X(missing_barrier_between_sums, EVERY, "one warp reads sums that others already replace")                          \
     X(missing_syncwarp, EVERY, "a warp is taken to run in step")                                                       \
     X(divergent_barrier, EVERY, "only some threads reach the barrier")                                                 \
     X(two_barriers, EVERY, "threads wait at different barriers")                                                       \
@@ -65,6 +66,7 @@ enum { NOBODY = 0, PLAIN = 1, ADDRESS = 2, THREAD = 4, EVERY = 7 };
     X(event_too_early, EVERY, "the event is recorded before the work that it should stand for")                        \
     X(read_before_synchronize, EVERY, "the host reads pinned memory that a copy still writes")                         \
     X(source_reused, EVERY, "the host overwrites the source of a copy that still reads it")                            \
+    X(freed_too_early, EVERY, "memory is freed while a kernel that uses it is under way")                              \
     X(destroyed_stream, EVERY, "work for a stream that was destroyed")                                                 \
     X(synchronize_in_capture, EVERY, "the host waits for a stream that is being captured")                             \
     X(unjoined_capture, EVERY, "a capture ends before its side stream came back")                                      \

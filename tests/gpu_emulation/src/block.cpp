@@ -1,5 +1,6 @@
 /* Runs the GPU threads of a block. Each runs until it returns or waits, so threads
- * that ought to synchronise and do not see each other far apart.
+ * that ought to synchronise and do not see each other far apart. Seed 0 moves all threads of a block on by turns, the
+ * others one warp after another.
  *
  * A fiber runs one GPU thread after another as long as they return without waiting:
  * a kernel without barriers needs one fiber and no switch. A thread that waits keeps
@@ -8,6 +9,7 @@
 #include "controls.h"
 #include "fiber_pool.h"
 #include "shared_memory.h"
+#include <algorithm>
 #include <numeric>
 
 uint3 threadIdx, blockIdx;
@@ -114,6 +116,29 @@ GpuThread *Block::next_unstarted()
     return thread;
 }
 
+void Block::resume(GpuThread &thread, Fiber &host)
+{
+    make_current(thread);
+    counts.switches++;
+    thread.fiber->enter(host);
+}
+
+/* As far as it comes: a warp waits for the others at a barrier only, and until then may be far ahead of them. */
+void Block::run_warp(unsigned first, Fiber &host)
+{
+    const unsigned lanes = std::min(size - first, lanes_per_warp);
+    const unsigned begin = controls.random() ? unsigned(schedule.below(lanes)) : 0;
+    for (bool progress = true; progress;) {
+        progress = false;
+        for (unsigned l = 0; l < lanes; l++) {
+            GpuThread &thread = threads[first + lanes - 1 - (l + begin) % lanes];
+            if (thread.state != State::ready) continue;
+            progress = true;
+            resume(thread, host);
+        }
+    }
+}
+
 void Block::run(const Grid &launched, uint3 index)
 {
     Fiber here;
@@ -149,9 +174,10 @@ void Block::run(const Grid &launched, uint3 index)
         for (unsigned k = 0, i = order_first; k < size; k++, i = following(i)) {
             if (threads[i].state != State::ready) continue;
             progress = true;
-            make_current(threads[i]);
-            counts.switches++;
-            threads[i].fiber->enter(here);
+            if (controls.eager())
+                resume(threads[i], here);
+            else
+                run_warp(i - i % lanes_per_warp, here);
         }
         if (!progress) deadlock(*this);
     }

@@ -60,6 +60,8 @@ class Block
     friend void run_gpu_threads();
     GpuThread *next_unstarted();
     void draw_order();
+    void resume(GpuThread &thread, Fiber &host);
+    void run_warp(unsigned first, Fiber &host);
     unsigned following(unsigned i) const { return (i + order_step) % size; }
 
     unsigned started = 0, returned = 0;

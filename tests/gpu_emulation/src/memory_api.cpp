@@ -49,7 +49,7 @@ cudaError_t cudaFree(void *p)
     const Entry entry(nullptr);
     if (!p || entry.error == cudaErrorNoDevice || entry.error == cudaErrorInitializationError) return entry.error;
     if (capture_forbids(nullptr)) return fail(cudaErrorStreamCaptureUnsupported);
-    finish_all();
+    /* It may wait for work that is under way, and need not. */
     release_allocation(Place::device, p, "cudaFree");
     return entry.error;
 }
