@@ -193,7 +193,7 @@ Test(plan, same_bits)
 Test(plan, largest_batch_on_the_device)
 {
     enum { BATCH = 8 };
-    s4_problem problem = valid(S4_DIRECTION_FORWARD);
+    s4_problem problem = plan_problem(S4_DIRECTION_FORWARD);
     must(s4_placement_parse("split", &problem.placement));
     int64_t minimum[BATCH + 1];
     for (int batch = 1; batch <= BATCH; batch++) {

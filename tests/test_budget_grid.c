@@ -96,8 +96,8 @@ static void *hook_allocate(void *user, size_t bytes, size_t alignment)
     int slot = 0;
     while (slot < BLOCKS && hooks.pointer[slot])
         slot++;
-    void *pointer = slot < BLOCKS ? aligned_alloc(alignment, bytes) : NULL;
-    if (!pointer)
+    void *pointer = NULL; /* exactly so many bytes, which aligned_alloc does not promise */
+    if (slot == BLOCKS || posix_memalign(&pointer, alignment, bytes))
         abort();
     memset(pointer, 0xff, bytes); /* NaN where it is read before it is written */
     hooks.calls++;

@@ -101,6 +101,26 @@ Test(command, budgets)
     must_exit(&bench, 5);
 }
 
+/* The peak of a model: for every layer its parameters, their gradients and u; and one workspace. */
+Test(command, model_of_many_layers)
+{
+    enum { LAYERS = 5, PARAMETERS = 6 + 2 * 6 * 4 + 3 * 6 * 4 * 2 + 6, U = 4 * 6 * 100 * 4 };
+    const char *s4 = command();
+    program_result plan = program_run("'%s' plan " SHAPE " --layers %d --json", s4, LAYERS);
+    must_exit(&plan, 0);
+    cJSON *json = json_of(&plan);
+    cr_assert_eq((int)number(json, "layers"), LAYERS);
+    cr_assert_eq(number(json, "model_host_peak"), number(json, "host_peak") + LAYERS * (2 * 8 * PARAMETERS + U));
+    cr_assert_eq(number(json, "model_device_peak"), number(json, "device_peak"));
+    cJSON_Delete(json);
+    plan = program_run("'%s' plan " SHAPE " --layers 5", s4);
+    must_exit(&plan, 0);
+    cr_assert(strstr(plan.output, "5 such layers") != NULL, "%s", plan.output);
+    plan = program_run("'%s' plan " SHAPE " --layers 4611686018427387904", s4);
+    must_exit(&plan, 2);
+    cr_assert(strstr(plan.errors, "64 bits") != NULL, "%s", plan.errors);
+}
+
 /* A GPU asked for where there is none: exit code 4 and why; never a quiet run on the CPU. */
 Test(command, no_gpu)
 {

@@ -216,3 +216,32 @@ Test(options, rate_parity_is_for_one_length)
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }
+
+/* A diagonal layer trains at any rate: as one whose steps are that much longer does at rate 1. */
+Test(options, training_at_another_rate)
+{
+    enum { B = 2, H = 2, L = 12 };
+    s4_context *context = context_open();
+    random_source random = {7};
+    const double *u = random_samples(&random, B * H * L), *G = random_samples(&random, B * H * L);
+    for (int method = 0; method < 3; method++) {
+        about("%s", s4_discretisation_name((s4_discretisation)method));
+        const layer_shape shape = {.mode = S4_MODE_DIAG, .discretisation = (s4_discretisation)method, .d_model = H,
+                                   .d_state = 6, .plain_transforms = 1};
+        s4_layer *layer = layer_random(&shape, 8);
+        gradients g[2];
+        for (int i = 0; i < 2; i++) {
+            s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, L, L);
+            problem.rate = i == 0 ? 2.5 : 1;
+            session_required(context, layer, &problem);
+            session s = session_open(context, &problem);
+            g[i] = session_backward(&s, layer, 0, 0, u, G);
+            session_close(&s);
+            for (int h = 0; h < H; h++) layer_data(layer, S4_PARAMETER_INV_DT)[h] += log(2.5);
+            must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+        }
+        expect_close_gradients(&g[0], &g[1], TOLERANCE_GRADIENT);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
