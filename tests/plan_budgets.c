@@ -52,40 +52,6 @@ Test(plan, minimum_and_a_byte_less)
         }
 }
 
-/* A budget below the minimum names the largest batch that fits; that batch does, and one more does not. */
-Test(plan, largest_batch)
-{
-    s4_problem problem = plan_problem(S4_DIRECTION_FORWARD);
-    problem.states = 1;
-    problem.threads = 1;
-    problem.batch = 1;
-    int64_t minimum[2];
-    for (int i = 0; i < 2; i++) {
-        problem.batch = i == 0 ? 1 : 64;
-        s4_plan *plan;
-        s4_plan_info info;
-        must(s4_plan_create(&problem, &plan));
-        must(s4_plan_describe(plan, &info));
-        s4_plan_destroy(plan);
-        minimum[i] = info.host_minimum;
-    }
-    if (minimum[0] == minimum[1])
-        cr_skip_test("the minimum of this placement does not depend on the batch");
-    problem.host_budget = (minimum[0] + minimum[1]) / 2;
-    s4_plan *plan;
-    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "batch");
-    const char *text = strstr(s4_last_error(), "batch");
-    while (*text && (*text < '0' || *text > '9'))
-        text++;
-    const int64_t fits = strtoll(text, NULL, 10);
-    cr_assert(fits >= 1 && fits < 64, "%s", s4_last_error());
-    problem.batch = fits;
-    must(s4_plan_create(&problem, &plan));
-    s4_plan_destroy(plan);
-    problem.batch = fits + 1;
-    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "batch");
-}
-
 /* ---- the same bits ------------------------------------------------------------------------------------------- */
 
 typedef struct results {
