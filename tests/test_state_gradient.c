@@ -277,8 +277,10 @@ Test(state_gradient, against_reference)
                                  .plain_transforms = 1};
             sample p = sample_open(context, &shape, 2, lengths[i][0], lengths[i][1], (uint64_t)(150 + 10 * rank + i));
             const s4_problem problem = sample_problem(&p, S4_F64);
-            if (!session_offered(context, &problem))
+            if (!session_offered(context, &problem)) {
+                s4_layer_destroy(p.layer);
                 continue;
+            }
             const struct ref_layer reference = layer_reference(p.layer);
             result expected = result_zero(&p);
             const struct ref_loss loss = {.leaf = REF_LEAF_C_TILDE, .route = REF_ROUTE_STRUCTURED,
@@ -311,8 +313,10 @@ static void compare_two_calls(s4_context *context, const layer_shape *shape)
     enum { T = WHOLE, H = CHANNELS };
     sample whole = sample_open(context, shape, 1, T, T, 200);
     const s4_problem problem = sample_problem(&whole, S4_F64);
-    if (!session_offered(context, &problem))
+    if (!session_offered(context, &problem)) {
+        s4_layer_destroy(whole.layer);
         return;
+    }
     session s = session_open(context, &problem);
     const result expected = backward(&s, &whole);
     session_close(&s);
@@ -383,8 +387,10 @@ Test(state_gradient, does_not_depend_on_the_plan)
         shape.d_model = 7;
         sample p = sample_open(context, &shape, 3, 40, 45, (uint64_t)(210 + i));
         s4_problem problem = sample_problem(&p, S4_F64);
-        if (!session_offered(context, &problem))
+        if (!session_offered(context, &problem)) {
+            s4_layer_destroy(p.layer);
             continue;
+        }
         session s = session_open(context, &problem);
         const result expected = backward(&s, &p);
         const int64_t least = s.info.host_minimum;
