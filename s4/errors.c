@@ -49,3 +49,10 @@ s4_status s4_fail(s4_status code, const char *format, ...)
     memcpy(error_text, text, sizeof text);
     return code;
 }
+
+s4_status s4_check_range(const char *field, int64_t value, int64_t low, int64_t high)
+{
+    if (value >= low && value <= high) return S4_OK;
+    return s4_fail(S4_ERROR_ARGUMENT, "%s is %lld, must be in %lld .. %lld", field, (long long)value, (long long)low,
+                   (long long)high);
+}

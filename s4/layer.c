@@ -16,30 +16,23 @@
 #define SLOW 0.001, 0.0
 #define FREE 0.0, -1.0
 
-static s4_status check_range(const char *field, int64_t value, int64_t low, int64_t high)
-{
-    if (value >= low && value <= high) return S4_OK;
-    return s4_fail(S4_ERROR_ARGUMENT, "%s is %lld, must be in %lld .. %lld", field, (long long)value, (long long)low,
-                   (long long)high);
-}
-
 static s4_status check_options(s4_layer_options *o)
 {
-    S4_TRY(check_range("mode", o->mode, S4_MODE_DPLR, S4_MODE_DIAG));
-    S4_TRY(check_range("discretisation", o->discretisation, S4_BILINEAR, S4_DSS));
+    S4_TRY(s4_check_range("mode", o->mode, S4_MODE_DPLR, S4_MODE_DIAG));
+    S4_TRY(s4_check_range("discretisation", o->discretisation, S4_BILINEAR, S4_DSS));
     if (o->mode == S4_MODE_DPLR && o->discretisation != S4_BILINEAR)
         return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
                        s4_discretisation_name(o->discretisation));
-    S4_TRY(check_range("channels", o->channels, 0, S4_CHANNELS_MAX));
+    S4_TRY(s4_check_range("channels", o->channels, 0, S4_CHANNELS_MAX));
     if (!(o->bandlimit >= 0) || !isfinite(o->bandlimit))
         return s4_fail(S4_ERROR_ARGUMENT, "bandlimit is %g, must be >= 0 (0 = off) and finite", o->bandlimit);
-    S4_TRY(check_range("d_model", o->d_model, 1, D_MODEL_MAX));
-    S4_TRY(check_range("d_state", o->d_state, 2, D_STATE_MAX));
+    S4_TRY(s4_check_range("d_model", o->d_model, 1, D_MODEL_MAX));
+    S4_TRY(s4_check_range("d_state", o->d_state, 2, D_STATE_MAX));
     if (o->d_state % 2)
         return s4_fail(S4_ERROR_ARGUMENT, "d_state is %lld, must be even: half of it is stored, one of each conjugate "
                                           "pair", (long long)o->d_state);
-    S4_TRY(check_range("rank", o->rank, 0, o->mode == S4_MODE_DPLR ? S4_RANK_MAX : 0));
-    S4_TRY(check_range("n_ssm", o->n_ssm, 0, o->d_model));
+    S4_TRY(s4_check_range("rank", o->rank, 0, o->mode == S4_MODE_DPLR ? S4_RANK_MAX : 0));
+    S4_TRY(s4_check_range("n_ssm", o->n_ssm, 0, o->d_model));
     if (!o->rank && o->mode == S4_MODE_DPLR) o->rank = 1;
     o->bidirectional = !!o->bidirectional;
     o->dt_untied = !!o->dt_untied;
@@ -53,9 +46,9 @@ static s4_status check_options(s4_layer_options *o)
         o->dt_transform = o->real_transform = S4_TRANSFORM_EXP;
         o->imag_transform = S4_TRANSFORM_NONE;
     }
-    S4_TRY(check_range("dt_transform", o->dt_transform, S4_TRANSFORM_NONE, S4_TRANSFORM_SOFTPLUS));
-    S4_TRY(check_range("real_transform", o->real_transform, S4_TRANSFORM_NONE, S4_TRANSFORM_SOFTPLUS));
-    return check_range("imag_transform", o->imag_transform, S4_TRANSFORM_NONE, S4_TRANSFORM_SOFTPLUS);
+    S4_TRY(s4_check_range("dt_transform", o->dt_transform, S4_TRANSFORM_NONE, S4_TRANSFORM_SOFTPLUS));
+    S4_TRY(s4_check_range("real_transform", o->real_transform, S4_TRANSFORM_NONE, S4_TRANSFORM_SOFTPLUS));
+    return s4_check_range("imag_transform", o->imag_transform, S4_TRANSFORM_NONE, S4_TRANSFORM_SOFTPLUS);
 }
 
 s4_status s4_layer_create(const s4_layer_options *options, s4_layer **layer)
@@ -123,7 +116,7 @@ s4_status s4_layer_describe(const s4_layer *layer, s4_layer_options *options)
 s4_status s4_layer_parameter(s4_layer *layer, s4_parameter which, s4_parameter_view *view)
 {
     if (!layer || !view) return s4_fail(S4_ERROR_ARGUMENT, "%s is NULL", layer ? "view" : "layer");
-    S4_TRY(check_range("which", which, 0, S4_PARAMETER_COUNT - 1));
+    S4_TRY(s4_check_range("which", which, 0, S4_PARAMETER_COUNT - 1));
     *view = layer->parameter[which];
     return S4_OK;
 }

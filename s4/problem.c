@@ -24,13 +24,6 @@ static int64_t clamp(int64_t value, int64_t low, int64_t high)
     return value < low ? low : value > high ? high : value;
 }
 
-static s4_status check_range(const char *field, int64_t value, int64_t low, int64_t high)
-{
-    if (value >= low && value <= high) return S4_OK;
-    return s4_fail(S4_ERROR_ARGUMENT, "%s is %lld, must be in %lld .. %lld", field, (long long)value, (long long)low,
-                   (long long)high);
-}
-
 /* Calls may give states. */
 static int carries_states(const s4_problem *p)
 {
@@ -39,15 +32,15 @@ static int carries_states(const s4_problem *p)
 
 static s4_status check_choices(const s4_problem *p)
 {
-    S4_TRY(check_range("direction", p->direction, S4_DIRECTION_KERNEL, S4_DIRECTION_STEP));
-    S4_TRY(check_range("mode", p->mode, S4_MODE_DPLR, S4_MODE_DIAG));
-    S4_TRY(check_range("dtype", p->dtype, S4_F32, S4_F64));
-    S4_TRY(check_range("algorithm", p->algorithm, S4_ALGORITHM_AUTO, S4_ALGORITHM_CHUNKED));
-    S4_TRY(check_range("step_mode", p->step_mode, S4_STEP_LINEAR, S4_STEP_DIAGONAL));
+    S4_TRY(s4_check_range("direction", p->direction, S4_DIRECTION_KERNEL, S4_DIRECTION_STEP));
+    S4_TRY(s4_check_range("mode", p->mode, S4_MODE_DPLR, S4_MODE_DIAG));
+    S4_TRY(s4_check_range("dtype", p->dtype, S4_F32, S4_F64));
+    S4_TRY(s4_check_range("algorithm", p->algorithm, S4_ALGORITHM_AUTO, S4_ALGORITHM_CHUNKED));
+    S4_TRY(s4_check_range("step_mode", p->step_mode, S4_STEP_LINEAR, S4_STEP_DIAGONAL));
     for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
-        S4_TRY(check_range("placement", p->placement.stage[stage], S4_PLACE_CPU, S4_PLACE_AUTO));
-    S4_TRY(check_range("discretisation", p->discretisation, S4_BILINEAR, S4_DSS));
-    S4_TRY(check_range("layout", p->layout, S4_LAYOUT_BHL, S4_LAYOUT_BLH));
+        S4_TRY(s4_check_range("placement", p->placement.stage[stage], S4_PLACE_CPU, S4_PLACE_AUTO));
+    S4_TRY(s4_check_range("discretisation", p->discretisation, S4_BILINEAR, S4_DSS));
+    S4_TRY(s4_check_range("layout", p->layout, S4_LAYOUT_BHL, S4_LAYOUT_BLH));
     if (p->mode == S4_MODE_DPLR && p->discretisation != S4_BILINEAR)
         return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
                        s4_discretisation_name(p->discretisation));
@@ -67,26 +60,26 @@ static s4_status check_choices(const s4_problem *p)
 static s4_status check_sizes(const s4_problem *p)
 {
     int has_kernel = p->direction != S4_DIRECTION_STEP;
-    S4_TRY(check_range("batch", p->batch, 1, BATCH_MAX));
-    S4_TRY(check_range("length", p->length, 1, LENGTH_MAX));
-    if (has_kernel) S4_TRY(check_range("kernel_length", p->kernel_length, 1, LENGTH_MAX));
-    S4_TRY(check_range("d_model", p->d_model, 1, CHANNELS_MAX));
-    S4_TRY(check_range("d_state", p->d_state, 2, STATE_MAX));
+    S4_TRY(s4_check_range("batch", p->batch, 1, BATCH_MAX));
+    S4_TRY(s4_check_range("length", p->length, 1, LENGTH_MAX));
+    if (has_kernel) S4_TRY(s4_check_range("kernel_length", p->kernel_length, 1, LENGTH_MAX));
+    S4_TRY(s4_check_range("d_model", p->d_model, 1, CHANNELS_MAX));
+    S4_TRY(s4_check_range("d_state", p->d_state, 2, STATE_MAX));
     if (p->d_state % 2)
         return s4_fail(S4_ERROR_ARGUMENT, "d_state is %lld, must be even: half of it is stored, one of each conjugate "
                                           "pair", (long long)p->d_state);
     if (p->mode == S4_MODE_DPLR)
-        S4_TRY(check_range("rank", p->rank, 1, S4_RANK_MAX));
+        S4_TRY(s4_check_range("rank", p->rank, 1, S4_RANK_MAX));
     else
-        S4_TRY(check_range("rank", p->rank, 0, 0));
-    S4_TRY(check_range("channels", p->channels, 1, S4_CHANNELS_MAX));
-    S4_TRY(check_range("n_ssm", p->n_ssm, 1, p->d_model));
+        S4_TRY(s4_check_range("rank", p->rank, 0, 0));
+    S4_TRY(s4_check_range("channels", p->channels, 1, S4_CHANNELS_MAX));
+    S4_TRY(s4_check_range("n_ssm", p->n_ssm, 1, p->d_model));
     if (p->d_model % p->n_ssm)
         return s4_fail(S4_ERROR_ARGUMENT, "n_ssm is %lld, must divide d_model %lld", (long long)p->n_ssm,
                        (long long)p->d_model);
-    S4_TRY(check_range("threads", p->threads, 1, THREADS_MAX));
-    S4_TRY(check_range("host_budget", p->host_budget, 0, INT64_MAX));
-    S4_TRY(check_range("device_budget", p->device_budget, 0, INT64_MAX));
+    S4_TRY(s4_check_range("threads", p->threads, 1, THREADS_MAX));
+    S4_TRY(s4_check_range("host_budget", p->host_budget, 0, INT64_MAX));
+    S4_TRY(s4_check_range("device_budget", p->device_budget, 0, INT64_MAX));
     if (!(p->rate > 0) || !isfinite(p->rate))
         return s4_fail(S4_ERROR_ARGUMENT, "rate is %g, must be positive and finite", p->rate);
     if (p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && p->rate != 1)

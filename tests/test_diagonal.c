@@ -373,3 +373,19 @@ Test(diagonal, refused)
     s4_layer_destroy(kernel_only);
     s4_context_destroy(context);
 }
+
+/* Kernels of more samples than the sums over them take at a time. */
+Test(diagonal, gradients_of_long_kernels)
+{
+    static const compare_sizes sizes = {1, 75, 75};
+    s4_context *context = context_for_diagonal();
+    for (int method = 0; method < METHODS; method++) {
+        about("%s", s4_discretisation_name((s4_discretisation)method));
+        layer_shape shape = shape_of((s4_discretisation)method);
+        shape.d_model = shape.n_ssm = 1;
+        s4_layer *layer = layer_random(&shape, 10);
+        compare_gradients(context, layer, &sizes, TOLERANCE_GRADIENT_DIFFERENCE);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}

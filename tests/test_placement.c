@@ -277,3 +277,31 @@ Test(placement, stages_in_blocks)
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }
+
+/* Little memory on the host alone: its kernels are staged block by block while the device keeps all spectra, and
+ * nothing comes back to the host in between. */
+Test(placement, kernels_staged_in_blocks)
+{
+    if (!place_has_gpu())
+        cr_skip_test("no GPU place in this run");
+    enum { B = 1, H = 8, T = 600, COUNT = B * H * T };
+    static const layer_shape wide = {.d_model = H, .d_state = 4, .rank = 1, .plain_transforms = 1};
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&wide, 7);
+    must(s4_layer_setup(context, layer, T));
+    random_source random = {7};
+    const double *u = random_samples(&random, COUNT);
+    s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F32, B, T, T);
+    must(s4_placement_parse("convolve=gpu", &problem.placement));
+    problem.threads = 1;
+    session s = session_open(context, &problem);
+    const double *y = session_forward(&s, layer, 0, 0, u, NULL, NULL);
+    problem.host_budget = s.info.host_minimum;
+    session_close(&s);
+    s = session_open(context, &problem);
+    cr_assert(s.info.block_channels < H && s.info.resident, "one block only, or spectra that are not kept");
+    expect_same_bits("y", COUNT, session_forward(&s, layer, 0, 0, u, NULL, NULL), y);
+    session_close(&s);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}

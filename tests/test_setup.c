@@ -351,3 +351,28 @@ Test(setup, refused_nearly_singular)
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }
+
+/* Lambda = -1e-30 and P = 0: dA = I to the bit. There is no way back to C, but C~ can be doubled: it becomes
+ * C~ (I + dA) = 2 C~. */
+Test(setup, doubling_without_a_way_back)
+{
+    const layer_shape shape = {.d_model = 2, .d_state = 4, .rank = 1,
+                               .dt_transform = S4_TRANSFORM_EXP, .real_transform = S4_TRANSFORM_NONE,
+                               .imag_transform = S4_TRANSFORM_NONE};
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&shape, 6);
+    for (int64_t i = 0; i < layer_count(layer, S4_PARAMETER_A_REAL); i++) {
+        layer_data(layer, S4_PARAMETER_A_REAL)[i] = 1e-30;
+        layer_data(layer, S4_PARAMETER_A_IMAG)[i] = 0;
+    }
+    memset(layer_data(layer, S4_PARAMETER_P), 0, sizeof(double) * (size_t)layer_count(layer, S4_PARAMETER_P));
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    const int64_t count = c_count(layer);
+    double *expected = numbers_copy(count, layer_data(layer, S4_PARAMETER_C));
+    layer_write_c(layer, expected, 10);
+    must(s4_layer_setup(context, layer, 40));
+    for (int64_t i = 0; i < count; i++) expected[i] *= 4;
+    expect_same_bits("C~", count, layer_data(layer, S4_PARAMETER_C), expected);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
