@@ -227,6 +227,9 @@ Test(faults, malloc)
     if (place_has_gpu())
         cr_skip_test("an emulated GPU allocates too, and may not fail");
     s4_context *context = context_open();
+    s4_layer *first = layer_random(&shapes[0], 3); /* starts the run-time of the threads, whose memory is its own */
+    must(s4_layer_setup(context, first, T));
+    s4_layer_destroy(first);
     for (int i = 0; i < 2; i++) {
         objects o = open_objects(context, &shapes[i]);
         for (int what = 0; what < FALLIBLES; what++) {
