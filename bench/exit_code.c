@@ -42,6 +42,12 @@ int fail_status(const char *verb, s4_status status)
     return exit_code(status);
 }
 
+int fail_reading(const char *verb, s4_status status)
+{
+    int code = fail_status(verb, status);
+    return status == S4_ERROR_UNSUPPORTED ? CODE_INPUT : code;
+}
+
 static void print_failure(const char *verb, const char *format, va_list arguments)
 {
     progress_clear();

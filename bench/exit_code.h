@@ -18,6 +18,8 @@ int exit_code(s4_status status);
 
 /* Each prints one line "s4 VERB: ..." and returns the exit code. */
 int fail_status(const char *verb, s4_status status); /* with the library's last error */
+/* The same of a file that was being read: what it holds and this version has not is the file's, not a usage error. */
+int fail_reading(const char *verb, s4_status status);
 int fail_usage(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int fail_input(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -129,7 +129,7 @@ const struct option_row option_rows[] = {
      "of u, y and the products over the sequence (default f32)"},
     {"layout", 0, VERB_RUN | VERB_GRAD | VERB_PLAN, KIND_CHOICE, FIELD(layout), 0, 0, choose_layout, "bhl|blh",
      "order of u, y and their gradients: (batch, channel, time), the default, or (batch, time, channel)"},
-    {"placement", 0, COMPUTE | VERB_SETUP | VERB_CHECK | VERB_TUNE, KIND_PLACEMENT, FIELD(placement), 0, 0, NULL, "P",
+    {"placement", 0, COMPUTE | VERB_SETUP | VERB_CHECK, KIND_PLACEMENT, FIELD(placement), 0, 0, NULL, "P",
      "cpu, gpu, split, auto, or stage=place,stage=place (default cpu); bench and check take it several times"},
     {"algorithm", 0, COMPUTE, KIND_CHOICE, FIELD(algorithm), 0, 0, choose_algorithm, "auto|fft|chunked",
      "how to convolve (default auto)"},

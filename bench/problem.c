@@ -39,7 +39,7 @@ int load_layer(const struct options *options, const char *path, s4_layer **layer
     char *overrides = join_settings(options);
     s4_status status = s4_layer_load(path, options->prefix, overrides, layer);
     free(overrides);
-    return status ? fail_status(options->verb, status) : CODE_FINE;
+    return status ? fail_reading(options->verb, status) : CODE_FINE;
 }
 
 static void set_execution(const struct options *options, s4_direction direction, s4_problem *problem)

@@ -32,7 +32,7 @@ static int read_tensor(const struct options *options, const char *what, const ch
     if (!status) return CODE_FINE;
     s4_array_destroy(*array);
     *array = NULL;
-    return fail_status(options->verb, status);
+    return fail_reading(options->verb, status);
 }
 
 static int fail_shape(const struct options *options, const char *what, const char *source, const s4_array *array,

@@ -31,8 +31,8 @@ typedef struct s4_layer s4_layer;
 typedef struct s4_layer_options {
     size_t struct_size;
     s4_mode mode;
-    int64_t d_model;   /* H >= 1 */
-    int64_t d_state;   /* N >= 2, even */
+    int64_t d_model;   /* H in 1 .. 2^24 */
+    int64_t d_state;   /* N in 2 .. 4096, even */
     int64_t rank;      /* R in 1 .. S4_RANK_MAX; 0 = 1; diagonal: 0 */
     int64_t n_ssm;     /* S, divides H; 0 = H */
     int64_t channels;  /* outputs per input channel, 1 .. S4_CHANNELS_MAX; 0 = 1 */

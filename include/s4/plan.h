@@ -29,9 +29,9 @@ typedef struct s4_problem {
     size_t struct_size;
     s4_direction direction;
     s4_mode mode;
-    int64_t batch;         /* B >= 1 */
-    int64_t length;        /* T >= 1: samples of u and y; unused for S4_DIRECTION_KERNEL */
-    int64_t kernel_length; /* L >= 1; 0 = length */
+    int64_t batch;         /* B in 1 .. 2^31 */
+    int64_t length;        /* T in 1 .. 2^28: samples of u and y; unused for S4_DIRECTION_KERNEL */
+    int64_t kernel_length; /* L in 1 .. 2^28; 0 = length */
     int64_t d_model, d_state, rank, n_ssm, channels; /* as in s4_layer_options; 0 = its default */
     int bidirectional, dt_untied;                    /* as in s4_layer_options */
     s4_discretisation discretisation;
@@ -55,7 +55,9 @@ typedef struct s4_problem {
 S4_API s4_status s4_plan_create(const s4_problem *problem, s4_plan **plan);
 S4_API void s4_plan_destroy(s4_plan *plan);
 
-/* FFT plans are ESTIMATE'd: the same in every process. S4_ERROR_UNAVAILABLE says why a place is not there.
+/* FFT plans are ESTIMATE'd: the same in every process. S4_ERROR_UNAVAILABLE says why a place is not there,
+ * S4_ERROR_UNSUPPORTED what a place that is there does not offer: the GPU place has, in this version, kernel and convolve
+ * of DPLR layers with one output, one direction and one step size per channel.
  * Preparing twice with one context is a no-op; with another it is S4_ERROR_ORDER. */
 S4_API s4_status s4_plan_prepare(s4_plan *plan, s4_context *context);
 
@@ -134,6 +136,7 @@ typedef struct s4_forward_io {
 } s4_forward_io;
 /* y_c[t] = sum_{s<=t} K_c[t-s] u[s] + D_c u[t] (+ 2 Re C_c dA^{t+1} x0) (+ sum_{s>t} K1_c[s-t-1] u[s]).  The kernel is cut at kernel_length; the response
  * to state_in is not. Needs a refresh with the same layer version (S4_ERROR_STALE). */
+/* A sample that is not finite spoils its own row (batch, channel) only: all of it by convolution. */
 S4_API s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
                                  const s4_forward_io *io);
 
