@@ -60,8 +60,9 @@ int verb_plan(const struct options *options)
     if (!status) status = read_report(plan, options->json ? S4_REPORT_JSON : S4_REPORT_TEXT, &report);
     if (status)
         code = fail_status(options->verb, status);
-    else if (s4_plan_set_describe(&(s4_plan_set_entry){plan, options->layers,
-                                                       info.problem.direction == S4_DIRECTION_TRAINING}, 1, &model))
+    else if (s4_plan_set_describe(
+                 &(s4_plan_set_entry){plan, options->layers, info.problem.direction == S4_DIRECTION_TRAINING}, 1,
+                 &model))
         code = fail_usage(options->verb, "--layers '%lld': %s", (long long)options->layers, s4_last_error());
     else
         code = print_report(options, report, &info, &model);

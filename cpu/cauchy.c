@@ -121,8 +121,7 @@ double complex cpu_woodbury(const cpu_channel *channel, const cpu_pair_tile *sig
 {
     int64_t side = channel->side, rank = side - 1;
     double complex value[CPU_PAIRS_MAX], matrix[S4_RANK_MAX][S4_RANK_MAX];
-    for (int64_t pair = 0; pair < channel->pairs; pair++)
-        value[pair] = cpu_c99(sigma->re[pair][j], sigma->im[pair][j]);
+    for (int64_t pair = 0; pair < channel->pairs; pair++) value[pair] = cpu_c99(sigma->re[pair][j], sigma->im[pair][j]);
 
     for (int64_t r = 0; r < rank; r++) {
         for (int64_t s = 0; s < rank; s++) matrix[r][s] = (r == s) + cosine * value[(1 + r) * side + 1 + s];

@@ -73,7 +73,7 @@ typedef struct side {
     const void *data;
     s4_dtype dtype;
     int tensor, is_complex;
-    int wide;                 /* lines of a tile: TILE, or, of complex rows, half of it */
+    int wide; /* lines of a tile: TILE, or, of complex rows, half of it */
     s4_product_group group, alone;
     int64_t lines, tiles, alone_count;
 } side;
@@ -193,9 +193,8 @@ s4_status cpu_contract(const s4_product *product)
     const int64_t part = depth < S4_PRODUCT_DEPTH_MAX / parts ? depth : S4_PRODUCT_DEPTH_MAX / parts;
     const int64_t line = part * parts * TILE; /* reals of a packed tile */
     double *packed_x = product->scratch, *packed_y = packed_x + batch * x.tiles * line;
-    double (*sums)[TILE][TILE] = (double (*)[TILE][TILE])(packed_y + batch * y.tiles * line);
-    const int threads =
-        (double)(batch * tiles) * TILE * TILE * (double)depth < WORK_OF_THREADS ? 1 : product->threads;
+    double(*sums)[TILE][TILE] = (double(*)[TILE][TILE])(packed_y + batch * y.tiles * line);
+    const int threads = (double)(batch * tiles) * TILE * TILE * (double)depth < WORK_OF_THREADS ? 1 : product->threads;
 
 #pragma omp parallel num_threads(cpu_lanes(threads))
     for (int64_t k = 0; k < depth; k += part) {

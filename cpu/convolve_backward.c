@@ -72,8 +72,7 @@ s4_status cpu_correlate(const s4_task *task)
         double *gradient = kernel_gradients + (c * task->channels + i) * length;
         double *backward_gradient = shape->bidirectional ? gradient + outputs * task->channels * length : NULL;
         functions->correlate(fft, gradient_spectra + row * spectrum_stride, reach,
-                             rows + functions->size * (omp_get_thread_num() * row_stride), gradient,
-                             backward_gradient);
+                             rows + functions->size * (omp_get_thread_num() * row_stride), gradient, backward_gradient);
         memset(gradient + reach, 0, sizeof(double) * (length - reach));
         if (backward_gradient) memset(backward_gradient + reach, 0, sizeof(double) * (length - reach));
     }

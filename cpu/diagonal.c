@@ -48,8 +48,8 @@ cpu_diagonal cpu_diagonal_open(const cpu_kernel_lane *lane)
 void cpu_diagonal_coefficients(const cpu_kernel_lane *lane, const cpu_diagonal *diagonal, int64_t k)
 {
     for (int64_t n = 0; n < lane->shape->modes; n++)
-        diagonal->c[n] = cpu_times(cpu_times(cpu_diagonal_c(lane, k, n), cpu_diagonal_b(lane, n)),
-                                   diagonal->mode[n].weight);
+        diagonal->c[n] =
+            cpu_times(cpu_times(cpu_diagonal_c(lane, k, n), cpu_diagonal_b(lane, n)), diagonal->mode[n].weight);
 }
 
 int64_t cpu_diagonal_kernels(const cpu_kernel_lane *lane)

@@ -22,34 +22,34 @@ static pthread_mutex_t planner = PTHREAD_MUTEX_INITIALIZER;
 /* ---- one precision ------------------------------------------------------------------------------------------- */
 
 /* `row` tells the planner the alignment; measuring writes to it, estimating does not. */
-#define DEFINE_PRECISION(suffix, real, fftw)                                                              \
-    static void *plan_forward_##suffix(int64_t length, void *row, unsigned effort, double seconds)        \
-    {                                                                                                     \
-        fftw##_iodim64 samples = {.n = (ptrdiff_t)length, .is = 1, .os = 1};                              \
-        fftw##_set_timelimit(seconds);                                                                    \
-        void *plan = fftw##_plan_guru64_dft_r2c(1, &samples, 0, NULL, row, row, effort);                  \
-        fftw##_set_timelimit(FFTW_NO_TIMELIMIT);                                                          \
-        return plan;                                                                                      \
-    }                                                                                                     \
-    static void *plan_inverse_##suffix(int64_t length, void *row, unsigned effort, double seconds)        \
-    {                                                                                                     \
-        fftw##_iodim64 samples = {.n = (ptrdiff_t)length, .is = 1, .os = 1};                              \
-        fftw##_set_timelimit(seconds);                                                                    \
-        void *plan = fftw##_plan_guru64_dft_c2r(1, &samples, 0, NULL, row, row, effort);                  \
-        fftw##_set_timelimit(FFTW_NO_TIMELIMIT);                                                          \
-        return plan;                                                                                      \
-    }                                                                                                     \
-    static void destroy_##suffix(void *plan)                                                              \
-    {                                                                                                     \
-        if (plan) fftw##_destroy_plan(plan);                                                              \
-    }                                                                                                     \
-    void cpu_fft_forward_##suffix(const cpu_fft *fft, real *row)                                          \
-    {                                                                                                     \
-        fftw##_execute_dft_r2c(fft->forward, row, (fftw##_complex *)row);                                 \
-    }                                                                                                     \
-    void cpu_fft_inverse_##suffix(const cpu_fft *fft, real *row)                                          \
-    {                                                                                                     \
-        fftw##_execute_dft_c2r(fft->inverse, (fftw##_complex *)row, row);                                 \
+#define DEFINE_PRECISION(suffix, real, fftw)                                                                           \
+    static void *plan_forward_##suffix(int64_t length, void *row, unsigned effort, double seconds)                     \
+    {                                                                                                                  \
+        fftw##_iodim64 samples = {.n = (ptrdiff_t)length, .is = 1, .os = 1};                                           \
+        fftw##_set_timelimit(seconds);                                                                                 \
+        void *plan = fftw##_plan_guru64_dft_r2c(1, &samples, 0, NULL, row, row, effort);                               \
+        fftw##_set_timelimit(FFTW_NO_TIMELIMIT);                                                                       \
+        return plan;                                                                                                   \
+    }                                                                                                                  \
+    static void *plan_inverse_##suffix(int64_t length, void *row, unsigned effort, double seconds)                     \
+    {                                                                                                                  \
+        fftw##_iodim64 samples = {.n = (ptrdiff_t)length, .is = 1, .os = 1};                                           \
+        fftw##_set_timelimit(seconds);                                                                                 \
+        void *plan = fftw##_plan_guru64_dft_c2r(1, &samples, 0, NULL, row, row, effort);                               \
+        fftw##_set_timelimit(FFTW_NO_TIMELIMIT);                                                                       \
+        return plan;                                                                                                   \
+    }                                                                                                                  \
+    static void destroy_##suffix(void *plan)                                                                           \
+    {                                                                                                                  \
+        if (plan) fftw##_destroy_plan(plan);                                                                           \
+    }                                                                                                                  \
+    void cpu_fft_forward_##suffix(const cpu_fft *fft, real *row)                                                       \
+    {                                                                                                                  \
+        fftw##_execute_dft_r2c(fft->forward, row, (fftw##_complex *)row);                                              \
+    }                                                                                                                  \
+    void cpu_fft_inverse_##suffix(const cpu_fft *fft, real *row)                                                       \
+    {                                                                                                                  \
+        fftw##_execute_dft_c2r(fft->inverse, (fftw##_complex *)row, row);                                              \
     }
 
 DEFINE_PRECISION(f32, float, fftwf)
@@ -66,10 +66,22 @@ static const struct {
     int (*learn)(const char *text);
     void (*forget)(void);
 } precision[] = {
-    [S4_F32] = {"f32", fftwf_version, sizeof(float), {plan_forward_f32, plan_inverse_f32}, destroy_f32,
-                fftwf_export_wisdom_to_string, fftwf_import_wisdom_from_string, fftwf_forget_wisdom},
-    [S4_F64] = {"f64", fftw_version, sizeof(double), {plan_forward_f64, plan_inverse_f64}, destroy_f64,
-                fftw_export_wisdom_to_string, fftw_import_wisdom_from_string, fftw_forget_wisdom},
+    [S4_F32] = {"f32",
+                fftwf_version,
+                sizeof(float),
+                {plan_forward_f32, plan_inverse_f32},
+                destroy_f32,
+                fftwf_export_wisdom_to_string,
+                fftwf_import_wisdom_from_string,
+                fftwf_forget_wisdom},
+    [S4_F64] = {"f64",
+                fftw_version,
+                sizeof(double),
+                {plan_forward_f64, plan_inverse_f64},
+                destroy_f64,
+                fftw_export_wisdom_to_string,
+                fftw_import_wisdom_from_string,
+                fftw_forget_wisdom},
 };
 
 /* ---- wisdom ---------------------------------------------------------------------------------------------------- */
@@ -87,8 +99,9 @@ static s4_status new_row(s4_dtype dtype, int64_t length, void **row)
 {
     size_t bytes = (size_t)s4_row_stride(length) * precision[dtype].size;
     *row = aligned_alloc(ROW_ALIGNMENT, bytes);
-    if (!*row) return cpu_host->fail(S4_ERROR_MEMORY, "planning a real FFT of length %lld needs %zu bytes",
-                                     (long long)length, bytes);
+    if (!*row)
+        return cpu_host->fail(S4_ERROR_MEMORY, "planning a real FFT of length %lld needs %zu bytes", (long long)length,
+                              bytes);
     memset(*row, 0, bytes);
     return S4_OK;
 }

@@ -130,10 +130,10 @@ s4_status cpu_hippo(s4_init init, int64_t modes, double *scratch, double *lambda
     double *frequency = real_work + real_count;
     lapack_int *integer_work = (lapack_int *)(void *)(frequency + state);
     fill_hermitian(f, state, matrix);
-    lapack_int info = LAPACKE_zheevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)state,
-                                          (lapack_complex_double *)matrix, (lapack_int)state, frequency,
-                                          (lapack_complex_double *)work, (lapack_int)complex_count, real_work,
-                                          (lapack_int)real_count, integer_work, (lapack_int)(3 + 5 * state));
+    lapack_int info =
+        LAPACKE_zheevd_work(LAPACK_COL_MAJOR, 'V', 'L', (lapack_int)state, (lapack_complex_double *)matrix,
+                            (lapack_int)state, frequency, (lapack_complex_double *)work, (lapack_int)complex_count,
+                            real_work, (lapack_int)real_count, integer_work, (lapack_int)(3 + 5 * state));
     if (info)
         return cpu_host->fail(S4_ERROR_LIBRARY, "zheevd of HiPPO %s, N = %" PRId64 ", returned info = %d", f->name,
                               state, (int)info);

@@ -118,10 +118,9 @@ s4_status cpu_kernel(const s4_task *task)
         if (bad >= 0 && h * all_points + bad < failed) failed = h * all_points + bad;
     }
     if (failed != INT64_MAX)
-        return cpu_host->fail(S4_ERROR_SINGULAR,
-                              "the kernel of channel %lld (row %lld of C) is not finite at %s %lld of 0 ... %lld: %s",
-                              (long long)(failed / all_points), (long long)(failed % all_points / points),
-                              kinds[shape->mode].point, (long long)(failed % points), (long long)(points - 1),
-                              kinds[shape->mode].causes);
+        return cpu_host->fail(
+            S4_ERROR_SINGULAR, "the kernel of channel %lld (row %lld of C) is not finite at %s %lld of 0 ... %lld: %s",
+            (long long)(failed / all_points), (long long)(failed % all_points / points), kinds[shape->mode].point,
+            (long long)(failed % points), (long long)(points - 1), kinds[shape->mode].causes);
     return S4_OK;
 }

@@ -1,4 +1,5 @@
-/* What a fork needs: no FFT is being planned while a process forks, and the child's thread knows that it has no team. */
+/* What a fork needs: no FFT is being planned while a process forks, and the child's thread knows that it has no team.
+ */
 #include <pthread.h>
 
 #include "cpu/fft.h"
@@ -13,12 +14,6 @@ static void in_child(void)
 }
 
 /* When the library is loaded, not when it is first used: a program may have run OpenMP before. */
-__attribute__((constructor)) static void register_fork(void)
-{
-    pthread_atfork(cpu_fft_lock, cpu_fft_unlock, in_child);
-}
+__attribute__((constructor)) static void register_fork(void) { pthread_atfork(cpu_fft_lock, cpu_fft_unlock, in_child); }
 
-int cpu_lanes(int planned)
-{
-    return forked ? 1 : planned;
-}
+int cpu_lanes(int planned) { return forked ? 1 : planned; }

@@ -1,14 +1,14 @@
 /*
- * Gradients through the states of a row: of the state that leaves, x_T, and of the response to the one that enters, x_0,
- *   x_t+1 = dA x_t + dB u[t];   y_c[t] gets c z_t+1,  c = [2 Re C_c, -2 Im C_c],  z_t+1 = dA z_t,  z_0 = x_0.
+ * Gradients through the states of a row: of the state that leaves, x_T, and of the response to the one that enters,
+ * x_0, x_t+1 = dA x_t + dB u[t];   y_c[t] gets c z_t+1,  c = [2 Re C_c, -2 Im C_c],  z_t+1 = dA z_t,  z_0 = x_0.
  * Everything else of y is the convolution's. Back in time, in the real basis [Re x; Im x], where all is real:
  *   m_T = dL/dx_T,                      m_t = dA^T m_t+1                        along x
  *   m_t+1 += sum over c of dy_c[t] c,   m_t = dA^T m_t+1, from m_T = 0          along z
  *   du[t] += dB . m_t+1;   dL/dc += dy_c[t] z_t+1;   dL/dx_0 = m_0 of both
  * and what reaches dA and dB is the sum over samples of m_t+1 x_t^T and m_t+1 u[t].
  *
- * A diagonal layer needs of these only left conj(right) and left u, mode by mode, with left = m_t+1 and right = x_t; its
- * discretisation takes them to Lambda, B and dt.
+ * A diagonal layer needs of these only left conj(right) and left u, mode by mode, with left = m_t+1 and right = x_t;
+ * its discretisation takes them to Lambda, B and dt.
  *
  * A DPLR layer is bilinear, an implicit step: x_t+1 - x_t = dt (A (x_t + x_t+1) / 2 + B u[t]). Its adjoint, with
  *   left = (I - dt/2 A)^-T m_t+1 = (m_t+1 + m_t) / 2,   right = x_t + x_t+1,   Y = sum of left right^T
@@ -17,8 +17,8 @@
  * and in the real basis A = Lambda - 2 sum over r of p_r p_r^T, so of Y only its diagonal by modes, Y p_r and
  * Y^T (dt p_r) are needed: O(nR) a sample. No matrix is built.
  *
- * States are met in reverse: every stride-th is kept, the others are made again from the one before, a stride at a time.
- * One thread owns a channel with all its rows, batch ascending: sums do not depend on the number of threads.
+ * States are met in reverse: every stride-th is kept, the others are made again from the one before, a stride at a
+ * time. One thread owns a channel with all its rows, batch ascending: sums do not depend on the number of threads.
  */
 #include "cpu/states_backward.h"
 
@@ -29,12 +29,12 @@
 
 /* One thread's part of STATE_ROWS. */
 typedef struct state_lane {
-    double *adjoint, *before;         /* (N): m_t+1, m_t */
-    double *left, *right;             /* (N) */
-    double *entering;                 /* (N): gradient of x_0 */
-    double *kept;                     /* (ceil(T / stride),N) */
-    double *states;                   /* (stride + 1,N) */
-    double *matrix;                   /* (N,N), DPLR */
+    double *adjoint, *before; /* (N): m_t+1, m_t */
+    double *left, *right;     /* (N) */
+    double *entering;         /* (N): gradient of x_0 */
+    double *kept;             /* (ceil(T / stride),N) */
+    double *states;           /* (stride + 1,N) */
+    double *matrix;           /* (N,N), DPLR */
     cpu_state_sums sums;
 } state_lane;
 
@@ -283,7 +283,8 @@ static void row_backward(const s4_task *task, int64_t b, int64_t h, state_lane *
     if (task->dstate_in) cpu_interleave(shape->modes, lane->entering, task->dstate_in + row * state);
 }
 
-/* ---- from the sums of a channel to its effective parameters ------------------------------------------------------- */
+/* ---- from the sums of a channel to its effective parameters -------------------------------------------------------
+ */
 
 static cpu_complex split_at(int64_t modes, const double *split, int64_t n)
 {

@@ -92,8 +92,10 @@ static s4_status check_scope(const s4_shape *s)
         return gpu_host->fail(S4_ERROR_UNSUPPORTED, "mode %s is not offered by place gpu in this version; it has dplr",
                               "diag");
     if (s->kernels != 1)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED, "channels is %lld%s; place gpu has 1, in one direction, in this "
-                              "version", (long long)s->channels, s->bidirectional ? ", bidirectional" : "");
+        return gpu_host->fail(S4_ERROR_UNSUPPORTED,
+                              "channels is %lld%s; place gpu has 1, in one direction, in this "
+                              "version",
+                              (long long)s->channels, s->bidirectional ? ", bidirectional" : "");
     if (s->dt_modes != 1)
         return gpu_host->fail(S4_ERROR_UNSUPPORTED, "untied dt is not offered by place gpu in this version");
     return S4_OK;

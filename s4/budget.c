@@ -6,8 +6,9 @@
 
 #include "s4/errors.h"
 
-/* Without a budget, what is in work at a time stays near these sizes: on the host, caches, and how often progress is told
- * and a wish to cancel is heard; on the device, few launches. Every thread should have several channels of a block. */
+/* Without a budget, what is in work at a time stays near these sizes: on the host, caches, and how often progress is
+ * told and a wish to cancel is heard; on the device, few launches. Every thread should have several channels of a
+ * block. */
 #define HOST_BLOCK_BYTES ((int64_t)1 << 23)
 #define CHANNELS_PER_THREAD 4
 #define DEVICE_BLOCK_BYTES ((int64_t)1 << 29)
@@ -107,9 +108,10 @@ static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const 
     int64_t batch = largest_batch(problem, shape, map);
     const char *which = on_host ? "host" : "device";
     if (batch)
-        return s4_fail(S4_ERROR_OUT_OF_BUDGET, "%s_budget: %lld bytes are needed, %lld were given; the largest batch "
-                       "that would fit is %lld of %lld", which, (long long)needed, (long long)given, (long long)batch,
-                       (long long)problem->batch);
+        return s4_fail(S4_ERROR_OUT_OF_BUDGET,
+                       "%s_budget: %lld bytes are needed, %lld were given; the largest batch "
+                       "that would fit is %lld of %lld",
+                       which, (long long)needed, (long long)given, (long long)batch, (long long)problem->batch);
     return s4_fail(S4_ERROR_OUT_OF_BUDGET, "%s_budget: %lld bytes are needed, %lld were given; no batch would fit",
                    which, (long long)needed, (long long)given);
 }

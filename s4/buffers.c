@@ -20,11 +20,11 @@ static int64_t fft_work(int64_t lanes, int64_t length, int64_t element)
     return 16 * lanes * s4_row_stride(length) * element + 16 * chirp * element + least;
 }
 
-#define SIZE(function, expression)                                   \
-    static int64_t function(const s4_shape *s, s4_place p)           \
-    {                                                                \
-        (void)p;                                                     \
-        return expression;                                           \
+#define SIZE(function, expression)                                                                                     \
+    static int64_t function(const s4_shape *s, s4_place p)                                                             \
+    {                                                                                                                  \
+        (void)p;                                                                                                       \
+        return expression;                                                                                             \
     }
 SIZE(system_bytes, 8 * s4_system_count(s))
 SIZE(setup_bytes, 8 * s->threads * s4_setup_lane(s->modes))
@@ -33,8 +33,8 @@ SIZE(step_rows_bytes, 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
 SIZE(state_rows_bytes, 8 * s->threads * s4_state_lane(s))
 SIZE(kernel_rows_bytes, 8 * kernel_lanes(s, p) * s4_row_stride(s->kernel_length))
 SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * s4_kernel_scratch(s))
-SIZE(kernel_adjoint_bytes, p == S4_PLACE_GPU ? 8 * s->tile_channels * square(1 + s->rank) *
-                                                   s4_row_stride(s->kernel_length) : 0)
+SIZE(kernel_adjoint_bytes,
+     p == S4_PLACE_GPU ? 8 * s->tile_channels * square(1 + s->rank) * s4_row_stride(s->kernel_length) : 0)
 SIZE(kernel_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_channels, s->kernel_length, 8) : 0)
 SIZE(kernel_bytes, dtype_bytes(s) * s->kernels * s->block_channels * s->kernel_length)
 SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * s->channels * frequencies(s))
@@ -70,10 +70,7 @@ static const struct {
     [S4_BUFFER_SYSTEM_GRADIENT] = {"system_gradient", system_gradient_bytes},
 };
 
-const char *s4_buffer_name(s4_buffer buffer)
-{
-    return buffers[buffer].name;
-}
+const char *s4_buffer_name(s4_buffer buffer) { return buffers[buffer].name; }
 
 int64_t s4_buffer_bytes(s4_buffer buffer, const s4_shape *shape, s4_place place)
 {

@@ -13,8 +13,9 @@
 
 #define THREADS_MAX 1024
 #define HOST_ALIGNMENT 256
-#define FORKED "this process was forked from one that had opened it, which no GPU survives; use the cpu here, or let the " \
-               "new process execute a program of its own"
+#define FORKED                                                                                                         \
+    "this process was forked from one that had opened it, which no GPU survives; use the cpu here, or let the "        \
+    "new process execute a program of its own"
 
 int s4_processors(void)
 {
@@ -94,10 +95,7 @@ void s4_context_destroy(s4_context *context)
     free(context);
 }
 
-int s4_context_threads(const s4_context *context)
-{
-    return context ? context->options.threads : 0;
-}
+int s4_context_threads(const s4_context *context) { return context ? context->options.threads : 0; }
 
 s4_status s4_context_open(s4_context *context, s4_place place, const s4_backend **backend, s4_device **device)
 {
@@ -116,7 +114,8 @@ s4_status s4_context_open(s4_context *context, s4_place place, const s4_backend 
                 context->backend[place]->load_wisdom(context->device[place]);
             if (context->open_status[place]) {
                 snprintf(reason, sizeof context->reason[place], "%s", s4_last_error());
-                context->opened[place] = context->open_status[place] != S4_ERROR_MEMORY; /* there may be more next time */
+                context->opened[place] =
+                    context->open_status[place] != S4_ERROR_MEMORY; /* there may be more next time */
             } else if (place == S4_PLACE_GPU)
                 atomic_compare_exchange_strong(&gpu_process, &(int){0}, (int)getpid());
         }

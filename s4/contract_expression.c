@@ -27,8 +27,7 @@ static s4_status append(s4_expression *e, s4_term *term, char letter, const char
                            S4_CONTRACT_INDICES_MAX);
         e->letter[e->indices++] = letter;
     }
-    if (term->set >> i & 1)
-        return s4_fail(S4_ERROR_ARGUMENT, "expression: index '%c' is twice in %s", letter, where);
+    if (term->set >> i & 1) return s4_fail(S4_ERROR_ARGUMENT, "expression: index '%c' is twice in %s", letter, where);
     term->set |= 1u << i;
     term->index[term->rank++] = i;
     return S4_OK;
@@ -55,9 +54,10 @@ static s4_status read_text(const char *text, s4_expression *e)
             where = in_result;
             term = &e->result;
         } else {
-            return s4_fail(S4_ERROR_ARGUMENT, "expression: '%c' (byte %d) at position %d: letters, commas and one "
-                           "\"->\" are expected", *at > ' ' && *at < 0x7f ? *at : '?', (unsigned char)*at,
-                           (int)(at - text));
+            return s4_fail(S4_ERROR_ARGUMENT,
+                           "expression: '%c' (byte %d) at position %d: letters, commas and one "
+                           "\"->\" are expected",
+                           *at > ' ' && *at < 0x7f ? *at : '?', (unsigned char)*at, (int)(at - text));
         }
     }
     if (where != in_result) return s4_fail(S4_ERROR_ARGUMENT, "expression: no \"->\" in '%.64s'", text);

@@ -239,8 +239,7 @@ static void cut_all(s4_contraction *c)
 {
     for (int i = 0; i < c->expression.indices; i++) {
         c->outer_block[i] = c->outer >> i & 1 ? 1 : c->expression.size[i];
-        for (int s = 0; s < c->steps; s++)
-            c->step[s].block[i] = c->step[s].output >> i & 1 ? 1 : c->expression.size[i];
+        for (int s = 0; s < c->steps; s++) c->step[s].block[i] = c->step[s].output >> i & 1 ? 1 : c->expression.size[i];
     }
 }
 

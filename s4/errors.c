@@ -32,10 +32,7 @@ const char *s4_status_text(s4_status status)
     return "unknown status";
 }
 
-const char *s4_last_error(void)
-{
-    return error_text;
-}
+const char *s4_last_error(void) { return error_text; }
 
 s4_status s4_fail(s4_status code, const char *format, ...)
 {

@@ -79,10 +79,7 @@ s4_init s4_family_member(s4_init init, int64_t member)
     return init == S4_INIT_HIPPO ? mix[member % MIX_COUNT] : init;
 }
 
-int64_t s4_family_scratch(s4_init init, int64_t modes)
-{
-    return families[init].decay ? 0 : s4_hippo_scratch(modes);
-}
+int64_t s4_family_scratch(s4_init init, int64_t modes) { return families[init].decay ? 0 : s4_hippo_scratch(modes); }
 
 s4_status s4_family_begin(const s4_backend *backend, s4_init member, int64_t modes, double *scratch,
                           const s4_family_start *start)

@@ -29,8 +29,10 @@ static s4_status check_options(s4_layer_options *o)
     S4_TRY(s4_check_range("d_model", o->d_model, 1, D_MODEL_MAX));
     S4_TRY(s4_check_range("d_state", o->d_state, 2, D_STATE_MAX));
     if (o->d_state % 2)
-        return s4_fail(S4_ERROR_ARGUMENT, "d_state is %lld, must be even: half of it is stored, one of each conjugate "
-                                          "pair", (long long)o->d_state);
+        return s4_fail(S4_ERROR_ARGUMENT,
+                       "d_state is %lld, must be even: half of it is stored, one of each conjugate "
+                       "pair",
+                       (long long)o->d_state);
     S4_TRY(s4_check_range("rank", o->rank, 0, o->mode == S4_MODE_DPLR ? S4_RANK_MAX : 0));
     S4_TRY(s4_check_range("n_ssm", o->n_ssm, 0, o->d_model));
     if (!o->rank && o->mode == S4_MODE_DPLR) o->rank = 1;
@@ -132,16 +134,14 @@ s4_status s4_layer_changed(s4_layer *layer, unsigned mask)
     return S4_OK;
 }
 
-int64_t s4_layer_length(const s4_layer *layer)
-{
-    return layer ? layer->c_length : 0;
-}
+int64_t s4_layer_length(const s4_layer *layer) { return layer ? layer->c_length : 0; }
 
 s4_status s4_layer_set_length(s4_layer *layer, int64_t length)
 {
     if (!layer) return s4_fail(S4_ERROR_ARGUMENT, "layer is NULL");
     if (length && layer->options.mode == S4_MODE_DIAG)
-        return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be 0: a diagonal layer stores plain C", (long long)length);
+        return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be 0: a diagonal layer stores plain C",
+                       (long long)length);
     if (length < 0) return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be >= 0", (long long)length);
     layer->c_length = length;
     layer->keeps_plain = 0;

@@ -16,10 +16,7 @@ typedef struct scratch {
     const s4_backend *backend;
 } scratch;
 
-static void release(scratch *s)
-{
-    s4_context_release(s->context, S4_PLACE_CPU, s->block, s->bytes);
-}
+static void release(scratch *s) { s4_context_release(s->context, S4_PLACE_CPU, s->block, s->bytes); }
 
 /* Takes scratch for the layer and computes its effective parameters. */
 static s4_status take(s4_context *context, const s4_layer *layer, const s4_shape *shape, scratch *s)

@@ -20,7 +20,8 @@ static const struct {
 };
 
 #define CHOICES                                                                                                        \
-    "cpu, gpu, split, auto, or stage=place,... with stages init, setup, kernel, convolve, step, embed and places cpu, " \
+    "cpu, gpu, split, auto, or stage=place,... with stages init, setup, kernel, convolve, step, embed and places "     \
+    "cpu, "                                                                                                            \
     "gpu, auto"
 
 static int equals(const char *text, size_t length, const char *word)

@@ -163,8 +163,8 @@ s4_status s4_plan_buffer(const s4_plan *plan, int64_t index, s4_buffer_info *inf
         return s4_fail(S4_ERROR_ARGUMENT, "index is %lld, must be in 0 .. %d", (long long)index,
                        plan->map.buffer_count - 1);
     const s4_map_buffer *buffer = &plan->map.buffer[index];
-    *info = (s4_buffer_info){s4_buffer_name(buffer->buffer), buffer->place, buffer->bytes, buffer->offset,
-                             buffer->first, buffer->last};
+    *info = (s4_buffer_info){
+        s4_buffer_name(buffer->buffer), buffer->place, buffer->bytes, buffer->offset, buffer->first, buffer->last};
     return S4_OK;
 }
 

@@ -50,8 +50,9 @@ static s4_status check_choices(const s4_problem *p)
     if (recurs && p->discretisation == S4_DSS)
         return s4_fail(S4_ERROR_UNSUPPORTED, "dss layers are kernels only: they have no recurrence and no state");
     if (recurs && p->bidirectional)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "bidirectional layers have no recurrence: their output depends on samples to "
-                                             "come");
+        return s4_fail(S4_ERROR_UNSUPPORTED,
+                       "bidirectional layers have no recurrence: their output depends on samples to "
+                       "come");
     if (p->direction == S4_DIRECTION_STEP && p->step_mode == S4_STEP_DENSE && p->mode == S4_MODE_DIAG)
         return s4_fail(S4_ERROR_UNSUPPORTED, "step mode dense is for dplr layers; diagonal layers step by linear");
     return S4_OK;
@@ -66,8 +67,10 @@ static s4_status check_sizes(const s4_problem *p)
     S4_TRY(s4_check_range("d_model", p->d_model, 1, CHANNELS_MAX));
     S4_TRY(s4_check_range("d_state", p->d_state, 2, STATE_MAX));
     if (p->d_state % 2)
-        return s4_fail(S4_ERROR_ARGUMENT, "d_state is %lld, must be even: half of it is stored, one of each conjugate "
-                                          "pair", (long long)p->d_state);
+        return s4_fail(S4_ERROR_ARGUMENT,
+                       "d_state is %lld, must be even: half of it is stored, one of each conjugate "
+                       "pair",
+                       (long long)p->d_state);
     if (p->mode == S4_MODE_DPLR)
         S4_TRY(s4_check_range("rank", p->rank, 1, S4_RANK_MAX));
     else
@@ -83,12 +86,15 @@ static s4_status check_sizes(const s4_problem *p)
     if (!(p->rate > 0) || !isfinite(p->rate))
         return s4_fail(S4_ERROR_ARGUMENT, "rate is %g, must be positive and finite", p->rate);
     if (p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && p->rate != 1)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "rate is %g; training a dplr layer needs 1: the stored C~ belongs to its step "
-                       "size", p->rate);
+        return s4_fail(S4_ERROR_UNSUPPORTED,
+                       "rate is %g; training a dplr layer needs 1: the stored C~ belongs to its step "
+                       "size",
+                       p->rate);
     if (p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && p->states && p->length > p->kernel_length)
-        return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be <= kernel_length %lld: training a dplr layer with "
-                       "states, C~ of that length says nothing of what lies beyond", (long long)p->length,
-                       (long long)p->kernel_length);
+        return s4_fail(S4_ERROR_ARGUMENT,
+                       "length is %lld, must be <= kernel_length %lld: training a dplr layer with "
+                       "states, C~ of that length says nothing of what lies beyond",
+                       (long long)p->length, (long long)p->kernel_length);
     int64_t elements;
     if (__builtin_mul_overflow(p->batch, p->d_model * p->channels, &elements) ||
         __builtin_mul_overflow(elements, p->length > p->kernel_length ? p->length : p->kernel_length, &elements) ||

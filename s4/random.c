@@ -31,10 +31,7 @@ void s4_random_seed(s4_random *random, uint64_t seed)
     random->has_spare = 0;
 }
 
-double s4_random_uniform(s4_random *random)
-{
-    return ((double)(next(random) >> 12) + 0.5) * 0x1p-52;
-}
+double s4_random_uniform(s4_random *random) { return ((double)(next(random) >> 12) + 0.5) * 0x1p-52; }
 
 double s4_random_normal(s4_random *random)
 {

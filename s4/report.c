@@ -45,10 +45,12 @@ static void append(text_buffer *text, const char *format, ...)
 static void write_table(const s4_plan *plan, const s4_plan_info *info, text_buffer *text)
 {
     const s4_problem *p = &info->problem;
-    append(text, "%s of a %s layer: batch %lld, length %lld, kernel length %lld, d_model %lld, d_state %lld, rank %lld, "
-                 "%s, %d thread%s\n", s4_direction_name(p->direction), s4_mode_name(p->mode), (long long)p->batch,
-           (long long)p->length, (long long)p->kernel_length, (long long)p->d_model, (long long)p->d_state,
-           (long long)p->rank, s4_dtype_name(p->dtype), p->threads, p->threads == 1 ? "" : "s");
+    append(text,
+           "%s of a %s layer: batch %lld, length %lld, kernel length %lld, d_model %lld, d_state %lld, rank %lld, "
+           "%s, %d thread%s\n",
+           s4_direction_name(p->direction), s4_mode_name(p->mode), (long long)p->batch, (long long)p->length,
+           (long long)p->kernel_length, (long long)p->d_model, (long long)p->d_state, (long long)p->rank,
+           s4_dtype_name(p->dtype), p->threads, p->threads == 1 ? "" : "s");
     append(text, "algorithm %s, FFT length %lld, blocks of %lld channels and %lld batch rows, kernel spectra %s\n",
            s4_algorithm_name(p->algorithm), (long long)info->fft_length, (long long)info->block_channels,
            (long long)info->block_batch, info->resident ? "kept" : "made block by block");
@@ -70,8 +72,8 @@ static void write_table(const s4_plan *plan, const s4_plan_info *info, text_buff
     append(text, "\n%-8s %18s %18s %18s\n", "place", "peak bytes", "minimum budget", "reserve inside libraries");
     append(text, "%-8s %18lld %18lld %18lld\n", "host", (long long)info->host_peak, (long long)info->host_minimum,
            (long long)info->host_reserve);
-    append(text, "%-8s %18lld %18lld %18lld\n", "device", (long long)info->device_peak,
-           (long long)info->device_minimum, (long long)info->device_reserve);
+    append(text, "%-8s %18lld %18lld %18lld\n", "device", (long long)info->device_peak, (long long)info->device_minimum,
+           (long long)info->device_reserve);
     append(text, "moved: %lld bytes to the device, %lld bytes to the host\n", (long long)info->to_device,
            (long long)info->to_host);
 }
@@ -94,10 +96,10 @@ static cJSON *make_json(const s4_plan *plan, const s4_plan_info *info)
     const struct {
         const char *key;
         int64_t value;
-    } sizes[] = {{"batch", p->batch}, {"length", p->length}, {"kernel_length", p->kernel_length},
-                 {"d_model", p->d_model}, {"d_state", p->d_state}, {"rank", p->rank}, {"n_ssm", p->n_ssm},
-                 {"channels", p->channels}, {"bidirectional", p->bidirectional}, {"dt_untied", p->dt_untied},
-                 {"threads", p->threads}};
+    } sizes[] = {{"batch", p->batch},         {"length", p->length},     {"kernel_length", p->kernel_length},
+                 {"d_model", p->d_model},     {"d_state", p->d_state},   {"rank", p->rank},
+                 {"n_ssm", p->n_ssm},         {"channels", p->channels}, {"bidirectional", p->bidirectional},
+                 {"dt_untied", p->dt_untied}, {"threads", p->threads}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) number(root, sizes[i].key, sizes[i].value);
     cJSON *placement = cJSON_AddObjectToObject(root, "placement");
     for (int stage = 0; stage < S4_STAGE_COUNT; stage++)

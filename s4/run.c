@@ -21,9 +21,14 @@ static s4_status check_layer(const s4_plan *plan, const s4_layer *layer)
     const struct {
         const char *name;
         int64_t layer, plan;
-    } sizes[] = {{"d_model", o->d_model, p->d_model}, {"d_state", o->d_state, p->d_state}, {"rank", o->rank, p->rank},
-                 {"n_ssm", o->n_ssm, p->n_ssm}, {"mode", o->mode, p->mode}, {"channels", o->channels, p->channels},
-                 {"bidirectional", o->bidirectional, p->bidirectional}, {"dt_untied", o->dt_untied, p->dt_untied},
+    } sizes[] = {{"d_model", o->d_model, p->d_model},
+                 {"d_state", o->d_state, p->d_state},
+                 {"rank", o->rank, p->rank},
+                 {"n_ssm", o->n_ssm, p->n_ssm},
+                 {"mode", o->mode, p->mode},
+                 {"channels", o->channels, p->channels},
+                 {"bidirectional", o->bidirectional, p->bidirectional},
+                 {"dt_untied", o->dt_untied, p->dt_untied},
                  {"discretisation", o->discretisation, p->discretisation}};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         if (sizes[i].layer != sizes[i].plan)
@@ -47,9 +52,9 @@ static s4_status check_fresh(const s4_plan *plan, const s4_layer *layer, const s
         workspace->layer_version == layer->version)
         return S4_OK;
     return s4_fail(S4_ERROR_STALE, "the workspace holds data derived from %s: call s4_plan_refresh first",
-                   workspace->plan_id != plan->id       ? "another plan, or none"
-                   : workspace->layer_id != layer->id   ? "another layer"
-                                                        : "older parameters");
+                   workspace->plan_id != plan->id     ? "another plan, or none"
+                   : workspace->layer_id != layer->id ? "another layer"
+                                                      : "older parameters");
 }
 
 /* Strides of a tensor with `outputs` x H channels: as given, or dense in the plan's layout. */
@@ -84,7 +89,8 @@ static s4_status check_alias(const s4_plan *plan, const char *pair, const void *
     return S4_OK;
 }
 
-/* States are what a plan is made with. They are looked at when y, or du, is already written. given: name of one, or NULL. */
+/* States are what a plan is made with. They are looked at when y, or du, is already written. given: name of one, or
+ * NULL. */
 static s4_status check_states(const s4_plan *plan, const char *given, const char *pair, int same)
 {
     if (!given) return S4_OK;
@@ -103,8 +109,9 @@ static s4_status check_staged(const s4_call *call)
     const s4_strides *all[] = {&call->u_strides, &call->y_strides, &call->dy_strides, &call->du_strides};
     for (int i = 0; i < 4; i++)
         if (all[i]->batch && (all[i]->time != 1 || all[i]->channel != T || all[i]->batch != H * T))
-            return s4_fail(S4_ERROR_UNSUPPORTED, "convolve on the gpu takes dense (batch, channel, time) tensors in this "
-                                                 "version");
+            return s4_fail(S4_ERROR_UNSUPPORTED,
+                           "convolve on the gpu takes dense (batch, channel, time) tensors in this "
+                           "version");
     if (call->lengths) return s4_fail(S4_ERROR_UNSUPPORTED, "convolve on the gpu takes no lengths in this version");
     return S4_OK;
 }
@@ -112,7 +119,8 @@ static s4_status check_staged(const s4_call *call)
 static s4_status check_direction(const s4_plan *plan, const char *call, int allowed)
 {
     if (allowed) return S4_OK;
-    return s4_fail(S4_ERROR_ARGUMENT, "%s: the plan's direction is %s", call, s4_direction_name(plan->problem.direction));
+    return s4_fail(S4_ERROR_ARGUMENT, "%s: the plan's direction is %s", call,
+                   s4_direction_name(plan->problem.direction));
 }
 
 /* A DPLR layer trains by FFT from C~ of exactly the plan's kernel length: that is what is stored, and the leaf. */
@@ -122,17 +130,21 @@ static s4_status check_leaf(const s4_plan *plan, const s4_layer *layer)
     if (plan->shape.rate_parity) {
         int64_t length = (int64_t)floor((double)layer->c_length / plan->shape.rate + 0.5);
         if (layer->c_length && length == plan->shape.kernel_length) return S4_OK;
-        return s4_fail(S4_ERROR_ARGUMENT, "rate_parity: kernel_length is %lld, must be %lld, the stored length %lld divided "
-                       "by the rate %g", (long long)plan->shape.kernel_length, (long long)length,
-                       (long long)layer->c_length, plan->shape.rate);
+        return s4_fail(S4_ERROR_ARGUMENT,
+                       "rate_parity: kernel_length is %lld, must be %lld, the stored length %lld divided "
+                       "by the rate %g",
+                       (long long)plan->shape.kernel_length, (long long)length, (long long)layer->c_length,
+                       plan->shape.rate);
     }
     if (plan->problem.direction != S4_DIRECTION_TRAINING || layer->c_length == plan->shape.kernel_length) return S4_OK;
     if (!layer->c_length)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "the layer stores plain C; training by fft needs C~ of length %lld: call "
+        return s4_fail(S4_ERROR_UNSUPPORTED,
+                       "the layer stores plain C; training by fft needs C~ of length %lld: call "
                        "s4_layer_setup(context, layer, %lld), or `s4 setup --length %lld`",
                        (long long)plan->shape.kernel_length, (long long)plan->shape.kernel_length,
                        (long long)plan->shape.kernel_length);
-    return s4_fail(S4_ERROR_UNSUPPORTED, "the layer stores C~ of length %lld; training with kernel length %lld needs that "
+    return s4_fail(S4_ERROR_UNSUPPORTED,
+                   "the layer stores C~ of length %lld; training with kernel length %lld needs that "
                    "of the same length: call s4_layer_setup(context, layer, %lld), or `s4 setup --length %lld`",
                    (long long)layer->c_length, (long long)plan->shape.kernel_length,
                    (long long)plan->shape.kernel_length, (long long)plan->shape.kernel_length);
@@ -159,8 +171,7 @@ s4_status s4_plan_kernel(const s4_plan *plan, const s4_layer *layer, s4_workspac
     S4_TRY(check_fresh(plan, layer, workspace));
     S4_TRY(check_direction(plan, "s4_plan_kernel", plan->problem.direction == S4_DIRECTION_KERNEL));
     if (!K) return s4_fail(S4_ERROR_ARGUMENT, "K is NULL");
-    s4_call call = {
-        .plan = plan, .workspace = workspace, .batch = 1, .length = plan->shape.length, .kernel = K};
+    s4_call call = {.plan = plan, .workspace = workspace, .batch = 1, .length = plan->shape.length, .kernel = K};
     return s4_execute(&call, S4_PHASE_KERNEL);
 }
 
@@ -168,15 +179,17 @@ s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspa
 {
     s4_forward_io given = {0};
     S4_TRY(check_fresh(plan, layer, workspace));
-    S4_TRY(check_direction(plan, "s4_plan_forward", plan->problem.direction == S4_DIRECTION_FORWARD ||
-                                                        plan->problem.direction == S4_DIRECTION_TRAINING));
+    S4_TRY(check_direction(plan, "s4_plan_forward",
+                           plan->problem.direction == S4_DIRECTION_FORWARD ||
+                               plan->problem.direction == S4_DIRECTION_TRAINING));
     S4_TRY(s4_options_read("s4_forward_io", io, &given, sizeof given));
     S4_TRY(check_size("batch", plan->shape.batch, &given.batch));
     S4_TRY(check_size("length", plan->shape.length, &given.length));
     if (!given.u || !given.y) return s4_fail(S4_ERROR_ARGUMENT, "%s is NULL", given.u ? "y" : "u");
-    S4_TRY(check_states(plan, given.state_in    ? "state_in"
-                              : given.state_out ? "state_out"
-                                                : NULL,
+    S4_TRY(check_states(plan,
+                        given.state_in    ? "state_in"
+                        : given.state_out ? "state_out"
+                                          : NULL,
                         "y is u", given.y == given.u));
     S4_TRY(check_lengths(given.lengths, given.batch, given.length));
     s4_call call = {.plan = plan,
@@ -205,10 +218,11 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
     S4_TRY(check_size("batch", plan->shape.batch, &given.batch));
     S4_TRY(check_size("length", plan->shape.length, &given.length));
     if (!given.u || !given.dy) return s4_fail(S4_ERROR_ARGUMENT, "%s is NULL", given.u ? "dy" : "u");
-    S4_TRY(check_states(plan, given.state_in     ? "state_in"
-                              : given.dstate_out ? "dstate_out"
-                              : given.dstate_in  ? "dstate_in"
-                                                 : NULL,
+    S4_TRY(check_states(plan,
+                        given.state_in     ? "state_in"
+                        : given.dstate_out ? "dstate_out"
+                        : given.dstate_in  ? "dstate_in"
+                                           : NULL,
                         "du is dy", given.du == given.dy));
     S4_TRY(check_lengths(given.lengths, given.batch, given.length));
     s4_raw raw = s4_layer_raw(layer);
@@ -241,8 +255,7 @@ s4_status s4_plan_step(const s4_plan *plan, const s4_layer *layer, s4_workspace 
     S4_TRY(s4_options_read("s4_step_io", io, &given, sizeof given));
     S4_TRY(check_size("batch", plan->shape.batch, &given.batch));
     if (!given.length) given.length = plan->shape.length;
-    if (given.length < 1)
-        return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be >= 1", (long long)given.length);
+    if (given.length < 1) return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be >= 1", (long long)given.length);
     if (!given.u || !given.y || !given.state)
         return s4_fail(S4_ERROR_ARGUMENT, "%s is NULL", !given.u ? "u" : !given.y ? "y" : "state");
     s4_call call = {.plan = plan,

@@ -149,12 +149,12 @@ static s4_status check_keys(const char *path, const cJSON *object)
 {
     size_t count = 0;
     const cJSON *item;
-    cJSON_ArrayForEach(item, object) count++;
+    cJSON_ArrayForEach (item, object) count++;
     if (count < 2) return S4_OK;
     const char **names = calloc(count, sizeof *names);
     if (!names) return s4_fail(S4_ERROR_MEMORY, "%s: no memory for %zu names", path, count);
     size_t i = 0;
-    cJSON_ArrayForEach(item, object) names[i++] = item->string;
+    cJSON_ArrayForEach (item, object) names[i++] = item->string;
     qsort(names, count, sizeof *names, order_of_pointed_names);
     s4_status status = S4_OK;
     for (i = 1; i < count && !status; i++)
@@ -176,8 +176,7 @@ static int take_whole(const cJSON *item, int64_t *value)
 static const cJSON *find_once(const cJSON *object, const char *key)
 {
     const cJSON *found = NULL, *item;
-    cJSON_ArrayForEach(item, object)
-    {
+    cJSON_ArrayForEach (item, object) {
         if (strcmp(item->string, key) != 0) continue;
         if (found) return NULL;
         found = item;
@@ -197,8 +196,7 @@ static s4_status read_shape(const char *path, const cJSON *entry, tensor *t, int
     if (!cJSON_IsArray(shape)) return bad_entry(path, entry, "has no (or more than one) shape");
     int64_t product = 1;
     int empty = 0, overflow = 0;
-    cJSON_ArrayForEach(item, shape)
-    {
+    cJSON_ArrayForEach (item, shape) {
         int64_t size;
         if (!take_whole(item, &size)) return bad_entry(path, entry, "has a size that is no whole number below 2^53");
         if (t->rank < S4_DIMENSIONS_MAX) t->shape[t->rank] = size;
@@ -284,8 +282,7 @@ static s4_status read_metadata(s4_tensors *file, const cJSON *metadata)
 {
     if (!cJSON_IsObject(metadata)) return s4_fail(S4_ERROR_FORMAT, "%s: " METADATA " is not an object", file->path);
     const cJSON *item;
-    cJSON_ArrayForEach(item, metadata)
-    {
+    cJSON_ArrayForEach (item, metadata) {
         if (!cJSON_IsString(item))
             return s4_fail(S4_ERROR_FORMAT, "%s: " METADATA " \"%.100s\" is not a string", file->path, item->string);
     }
@@ -298,11 +295,10 @@ static s4_status read_structure(s4_tensors *file)
     S4_TRY(check_keys(file->path, file->root));
     size_t entries = 0;
     const cJSON *item;
-    cJSON_ArrayForEach(item, file->root) entries++;
+    cJSON_ArrayForEach (item, file->root) entries++;
     file->tensors = calloc(entries ? entries : 1, sizeof *file->tensors);
     if (!file->tensors) return s4_fail(S4_ERROR_MEMORY, "%s: no memory for %zu tensors", file->path, entries);
-    cJSON_ArrayForEach(item, file->root)
-    {
+    cJSON_ArrayForEach (item, file->root) {
         if (strcmp(item->string, METADATA) == 0)
             S4_TRY(read_metadata(file, item));
         else

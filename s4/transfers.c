@@ -72,7 +72,8 @@ s4_status s4_transfer_run(const s4_call *call, s4_transfer transfer, const s4_bl
     const s4_placement *placement = &call->plan->problem.placement;
     size_t kernel_row = (size_t)(shape->kernel_length * shape->kernels * block->channels);
     switch (transfer) {
-    case S4_TRANSFER_NONE: return S4_OK;
+    case S4_TRANSFER_NONE:
+        return S4_OK;
     case S4_TRANSFER_SYSTEM:
         return move(call, S4_BUFFER_SYSTEM, GPU, 0, (size_t)s4_system_count(shape) * sizeof(double));
     case S4_TRANSFER_KERNEL:
@@ -80,12 +81,18 @@ s4_status s4_transfer_run(const s4_call *call, s4_transfer transfer, const s4_bl
                     kernel_row * s4_dtype_size(shape->dtype));
     case S4_TRANSFER_KERNEL_GRADIENT:
         return move(call, S4_BUFFER_KERNEL_GRADIENT, placement->stage[S4_STAGE_KERNEL], 0, kernel_row * sizeof(double));
-    case S4_TRANSFER_KERNEL_OUT: return kernel_out(call, block);
-    case S4_TRANSFER_U: return move_samples(call, S4_BUFFER_BLOCK_U, call->u, NULL, block);
-    case S4_TRANSFER_DY: return move_samples(call, S4_BUFFER_BLOCK_DY, call->dy, NULL, block);
-    case S4_TRANSFER_Y: return move_samples(call, S4_BUFFER_BLOCK_U, NULL, call->y, block);
-    case S4_TRANSFER_DU: return move_samples(call, S4_BUFFER_BLOCK_DY, NULL, call->du, block);
-    case S4_TRANSFER_GRADIENTS: return gradients_to_host(call);
+    case S4_TRANSFER_KERNEL_OUT:
+        return kernel_out(call, block);
+    case S4_TRANSFER_U:
+        return move_samples(call, S4_BUFFER_BLOCK_U, call->u, NULL, block);
+    case S4_TRANSFER_DY:
+        return move_samples(call, S4_BUFFER_BLOCK_DY, call->dy, NULL, block);
+    case S4_TRANSFER_Y:
+        return move_samples(call, S4_BUFFER_BLOCK_U, NULL, call->y, block);
+    case S4_TRANSFER_DU:
+        return move_samples(call, S4_BUFFER_BLOCK_DY, NULL, call->du, block);
+    case S4_TRANSFER_GRADIENTS:
+        return gradients_to_host(call);
     }
     return S4_OK;
 }
