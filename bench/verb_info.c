@@ -8,9 +8,6 @@
 #include "problem.h"
 #include "verbs.h"
 
-/* The kernels of the CPU place are compiled once, for the architecture's baseline. */
-static const char *const cpu_level = "baseline";
-
 /* ---- layer files --------------------------------------------------------------------------------------------- */
 
 static double identity(double x) { return x; }
@@ -118,7 +115,7 @@ static int print_json(const s4_context *context, const s4_place_info *cpu, const
     cJSON_AddStringToObject(root, "version", s4_version());
     cJSON_AddStringToObject(root, "build", s4_build());
     cJSON_AddStringToObject(root, "processor", cpu->name);
-    cJSON_AddStringToObject(root, "cpu_level", cpu_level);
+    cJSON_AddStringToObject(root, "cpu_level", cpu->level);
     json_integer(root, "threads", s4_context_threads(context));
     cJSON_AddStringToObject(root, "libraries", cpu->libraries);
     cJSON *cuda = cJSON_AddObjectToObject(root, "cuda");
@@ -140,7 +137,7 @@ static int print_text(const s4_context *context, const s4_place_info *cpu, const
     printf("s4           %s\n", s4_version());
     printf("build        %s\n", s4_build());
     printf("processor    %s\n", cpu->name);
-    printf("CPU level    %s\n", cpu_level);
+    printf("CPU level    %s\n", *cpu->level ? cpu->level : cpu->reason);
     printf("threads      %d\n", s4_context_threads(context));
     printf("libraries    %s\n", cpu->libraries);
     if (gpu->available)

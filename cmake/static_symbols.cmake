@@ -15,7 +15,7 @@ set(S4_STATIC_HIDDEN ON)
 set(s4_whole ${PROJECT_BINARY_DIR}/s4_whole.o)
 separate_arguments(s4_c_flags UNIX_COMMAND "${CMAKE_C_FLAGS}")
 add_custom_command(TARGET s4 POST_BUILD
-    COMMAND ${CMAKE_C_COMPILER} ${s4_c_flags} -r -nostdlib -Wl,-d -o ${s4_whole} $<TARGET_OBJECTS:s4>
+    COMMAND ${CMAKE_C_COMPILER} ${s4_c_flags} -r -nostdlib -Wl,-d -o ${s4_whole} $<TARGET_OBJECTS:s4> ${S4_CPU_LEVEL_OBJECTS}
     COMMAND ${CMAKE_OBJCOPY} --localize-hidden --wildcard --keep-global-symbol=s4_* ${s4_whole}
     COMMAND ${CMAKE_COMMAND} -E rm -f $<TARGET_FILE:s4>
     COMMAND ${CMAKE_AR} qcs $<TARGET_FILE:s4> ${s4_whole}

@@ -8,15 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "cpu/level.h"
 #include "cpu/place.h"
 
 const s4_host *cpu_host;
 
-static s4_status cpu_open(int device_number, s4_device **device)
+static s4_status cpu_open(const s4_open_options *options, s4_device **device)
 {
-    (void)device_number;
+    int level;
+    *device = NULL;
+    s4_status status = cpu_level_choose(options->cpu_level, &level);
+    if (status) return status;
     *device = calloc(1, sizeof **device);
-    return *device ? S4_OK : cpu_host->fail(S4_ERROR_MEMORY, "opening the CPU place needs %zu bytes", sizeof **device);
+    if (!*device) return cpu_host->fail(S4_ERROR_MEMORY, "opening the CPU place needs %zu bytes", sizeof **device);
+    (*device)->level = level;
+    return S4_OK;
 }
 
 static void cpu_close(s4_device *device) { free(device); }
@@ -59,11 +65,11 @@ static void describe_lapack(char *text, size_t size)
 
 static void cpu_describe(s4_device *device, s4_place_info *info)
 {
-    (void)device;
     char fft[96], lapack[144];
     memset(info, 0, sizeof *info);
     info->available = 1;
     cpu_processor_name(info->name, sizeof info->name);
+    if (device) snprintf(info->level, sizeof info->level, "%s", cpu_level_name(device->level));
     cpu_fft_describe(fft, sizeof fft);
     describe_lapack(lapack, sizeof lapack);
     snprintf(info->libraries, sizeof info->libraries, "%s; %s", fft, lapack);

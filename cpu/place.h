@@ -17,6 +17,7 @@
  *   fft.*         FFTW plans and their single rows
  *   wisdom.c      FFTW wisdom: loaded, measured, stored
  *   contract.c    products of contractions
+ *   level.*       instruction levels; level/ is compiled once for each
  *   lanes.c       threads, and what is left of them after a fork
  *   convolve*.c   spectra, convolution, correlation
  */
@@ -215,6 +216,7 @@ s4_status cpu_convolve_backward(const s4_task *task);
 s4_status cpu_correlate(const s4_task *task);
 /* One per context. */
 struct s4_device {
+    int level;       /* instructions: cpu/level.h */
     int uses_wisdom; /* 0: FFT plans are estimated, whatever was tuned */
 };
 s4_status cpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *bytes, void **prepared);

@@ -78,8 +78,9 @@ static s4_status start(s4_device *device)
                      "cudaStreamCreateWithFlags");
 }
 
-s4_status gpu_open(int device_number, s4_device **out)
+s4_status gpu_open(const s4_open_options *options, s4_device **out)
 {
+    const int device_number = options->device_number;
     int count = 0, previous;
     const char *debug = getenv("S4_GPU_DEBUG");
     *out = NULL;

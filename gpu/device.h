@@ -44,7 +44,7 @@ s4_status gpu_launched_fft(s4_device *device, cufftResult result, const char *op
 
 /* ---- device.c ------------------------------------------------------------------------------------------------ */
 
-s4_status gpu_open(int device_number, s4_device **device);
+s4_status gpu_open(const s4_open_options *options, s4_device **device);
 void gpu_close(s4_device *device);
 void gpu_describe(s4_device *device, s4_place_info *info);
 

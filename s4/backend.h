@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define S4_BACKEND_VERSION 3
+#define S4_BACKEND_VERSION 4
 
 /* ---- what the plan fixed ------------------------------------------------------------------------------------- */
 
@@ -225,6 +225,16 @@ typedef struct s4_strides {
     int64_t batch, channel, output, time;
 } s4_strides;
 
+/* What the gradients that a call asks for need of SYSTEM_GRADIENT. An operation makes at least these parts; what it is
+ * not asked for costs nothing where leaving it out saves work. Operations that only make parts which nobody wants are
+ * not run. */
+typedef enum s4_wanted {
+    S4_WANTED_D = 1,     /* d */
+    S4_WANTED_C = 2,     /* c */
+    S4_WANTED_SYSTEM = 4 /* lambda, b, p, dt */
+} s4_wanted;
+#define S4_WANTED_KERNEL (S4_WANTED_C | S4_WANTED_SYSTEM) /* all that come through the kernel */
+
 typedef struct s4_task {
     s4_device *device;
     const s4_shape *shape;
@@ -249,6 +259,7 @@ typedef struct s4_task {
 
     const s4_raw *raw;             /* transform, c_tilde, chain */
     const s4_gradients *gradients; /* chain */
+    unsigned wanted;               /* backward: bits of s4_wanted */
 } s4_task;
 
 typedef s4_status (*s4_operation)(const s4_task *task);
@@ -257,6 +268,7 @@ typedef s4_status (*s4_operation)(const s4_task *task);
 
 /* All of the shape that describes a layer, threads and rate count. */
 typedef struct s4_setup {
+    s4_device *device;
     const s4_shape *shape;
     s4_system system; /* effective parameters; dt at rate 1 */
     double *matrices; /* (threads, s4_setup_lane(n)) scratch */
@@ -340,13 +352,19 @@ typedef struct s4_device_ledger {
     int64_t launches, to_device, to_host;
 } s4_device_ledger;
 
+/* How a place is opened. */
+typedef struct s4_open_options {
+    int device_number;     /* GPU */
+    const char *cpu_level; /* CPU: as in s4_context_options, or NULL */
+} s4_open_options;
+
 typedef struct s4_backend {
     int version; /* S4_BACKEND_VERSION */
     const char *name;
 
     /* life: open returns S4_ERROR_UNAVAILABLE with a text that says why; describe works on an open device, and on
      * NULL where the place could not be opened (fills what can be known). */
-    s4_status (*open)(int device_number, s4_device **device);
+    s4_status (*open)(const s4_open_options *options, s4_device **device);
     void (*close)(s4_device *device);
     void (*describe)(s4_device *device, s4_place_info *info);
 

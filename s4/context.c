@@ -62,6 +62,10 @@ s4_status s4_context_create(const s4_context_options *options, s4_context **cont
     s4_context *made = calloc(1, sizeof *made);
     if (!made) return s4_fail(S4_ERROR_MEMORY, "no memory for a context");
     made->options = given;
+    if (given.cpu_level) {
+        snprintf(made->cpu_level, sizeof made->cpu_level, "%s", given.cpu_level);
+        made->options.cpu_level = made->cpu_level;
+    }
     if (pthread_mutex_init(&made->lock, NULL)) {
         free(made);
         return s4_fail(S4_ERROR_MEMORY, "no mutex for a context");
@@ -108,8 +112,8 @@ s4_status s4_context_open(s4_context *context, s4_place place, const s4_backend 
         if (!context->backend[place]) {
             context->open_status[place] = S4_ERROR_UNAVAILABLE;
         } else {
-            context->open_status[place] =
-                context->backend[place]->open(context->options.device, &context->device[place]);
+            const s4_open_options how = {context->options.device, context->options.cpu_level};
+            context->open_status[place] = context->backend[place]->open(&how, &context->device[place]);
             if (!context->open_status[place] && context->backend[place]->load_wisdom && !context->options.ignore_wisdom)
                 context->backend[place]->load_wisdom(context->device[place]);
             if (context->open_status[place]) {

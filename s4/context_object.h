@@ -10,6 +10,7 @@
 
 struct s4_context {
     s4_context_options options; /* defaults filled in */
+    char cpu_level[32];         /* the caller's text */
     const s4_backend *backend[S4_PLACE_COUNT];
     s4_device *device[S4_PLACE_COUNT];
     int opened[S4_PLACE_COUNT]; /* open was tried */

@@ -26,7 +26,7 @@ static s4_status take(s4_context *context, const s4_layer *layer, const s4_shape
     int64_t count = system + shape->threads * s4_setup_lane(shape->modes) + c_count;
     memset(s, 0, sizeof *s);
     s->context = context;
-    S4_TRY(s4_context_open(context, S4_PLACE_CPU, &s->backend, NULL));
+    S4_TRY(s4_context_open(context, S4_PLACE_CPU, &s->backend, &s->setup.device));
     if (!s->backend->effective || !s->backend->convert_c || !s->backend->discrete)
         return s4_fail(S4_ERROR_UNSUPPORTED, "place cpu offers no set-up");
     s->bytes = (size_t)count * sizeof(double);

@@ -32,6 +32,11 @@ typedef struct s4_context_options {
     int (*progress)(void *user, const char *operation, int64_t done, int64_t total);
     void *progress_user;
 
+    /* Most instructions that the CPU place uses: "x86-64", "x86-64-v3" (AVX2) or "x86-64-v4" (AVX-512); elsewhere there is
+     * one level. NULL: all that the processor has. The environment variable S4_CPU_LEVEL caps it, too. Bits may differ
+     * between levels. */
+    const char *cpu_level;
+
     int ignore_wisdom; /* 1: FFT plans as on a machine that was never tuned */
 } s4_context_options;
 
@@ -47,6 +52,7 @@ typedef struct s4_place_info {
     char name[128];    /* processor or device */
     char reason[256];  /* why it is not available, else "" */
     char libraries[256]; /* FFT and BLAS libraries, or CUDA runtime and cuFFT, with versions and threads */
+    char level[16];    /* CPU: instructions in use, as in cpu_level; GPU: "" */
     int64_t memory;    /* bytes of device memory, 0 for the CPU */
     int capability;    /* CUDA compute capability, 90 for 9.0; 0 for the CPU */
 } s4_place_info;

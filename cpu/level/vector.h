@@ -1,0 +1,33 @@
+/*
+ * Vectors of the level a source is compiled for: as many doubles (floats) as a register holds. Only what the compiler's
+ * vector extensions do not write by themselves: + - * / on vectors, and vector with scalar, are the language's.
+ */
+#ifndef CPU_LEVEL_VECTOR_H
+#define CPU_LEVEL_VECTOR_H
+
+#include <stdint.h>
+
+#if defined(__AVX512F__)
+#define CPU_VECTOR_BYTES 64
+#elif defined(__AVX2__)
+#define CPU_VECTOR_BYTES 32
+#else
+#define CPU_VECTOR_BYTES 16
+#endif
+#define CPU_DOUBLES (CPU_VECTOR_BYTES / 8) /* lanes of a cpu_doubles */
+#define CPU_FLOATS (CPU_VECTOR_BYTES / 4)
+
+typedef double cpu_doubles __attribute__((vector_size(CPU_VECTOR_BYTES)));
+typedef float cpu_floats __attribute__((vector_size(CPU_VECTOR_BYTES)));
+/* As they lie in memory: anywhere an element may lie. */
+typedef double cpu_doubles_stored __attribute__((vector_size(CPU_VECTOR_BYTES), aligned(8), may_alias));
+typedef float cpu_floats_stored __attribute__((vector_size(CPU_VECTOR_BYTES), aligned(4), may_alias));
+
+static inline cpu_doubles cpu_load_doubles(const double *from) { return *(const cpu_doubles_stored *)from; }
+static inline void cpu_store_doubles(double *to, cpu_doubles v) { *(cpu_doubles_stored *)to = v; }
+static inline cpu_doubles cpu_all_doubles(double value) { return (cpu_doubles){0} + value; }
+static inline cpu_floats cpu_load_floats(const float *from) { return *(const cpu_floats_stored *)from; }
+static inline void cpu_store_floats(float *to, cpu_floats v) { *(cpu_floats_stored *)to = v; }
+static inline cpu_floats cpu_all_floats(float value) { return (cpu_floats){0} + value; }
+
+#endif
