@@ -277,7 +277,7 @@ static void put_closed(const discrete *out, const cpu_linear *linear, const cpu_
     }
 }
 
-static cpu_complex complex_power(cpu_complex base, int64_t exponent)
+cpu_complex cpu_complex_power(cpu_complex base, int64_t exponent)
 {
     cpu_complex power = {1, 0};
     for (; exponent; exponent >>= 1) {
@@ -293,7 +293,7 @@ static void put_modes(const discrete *out, const cpu_linear *linear, int64_t h)
     if (out->dA) cpu_interleave(modes, linear->f, out->dA + h * state);
     if (out->dB) cpu_interleave(modes, linear->b, out->dB + h * state);
     for (int64_t n = 0; out->dA_power && n < modes; n++) {
-        cpu_complex raised = complex_power((cpu_complex){linear->f[n], linear->f[modes + n]}, out->power);
+        cpu_complex raised = cpu_complex_power((cpu_complex){linear->f[n], linear->f[modes + n]}, out->power);
         out->dA_power[h * state + 2 * n] = raised.re;
         out->dA_power[h * state + 2 * n + 1] = raised.im;
     }

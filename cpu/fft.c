@@ -182,7 +182,7 @@ s4_status cpu_fft_measure(s4_dtype dtype, int64_t length, double seconds)
 
 static int transforms_kernel(const s4_shape *shape)
 {
-    return shape->mode == S4_MODE_DPLR && shape->direction != S4_DIRECTION_STEP;
+    return shape->mode == S4_MODE_DPLR && shape->direction != S4_DIRECTION_STEP && !shape->chunk;
 }
 
 int cpu_fft_needs(const s4_shape *shape, s4_dtype *dtype, int64_t *length)

@@ -6,6 +6,8 @@
 #ifndef CPU_PHI_H
 #define CPU_PHI_H
 
+#include <stdint.h>
+
 typedef struct cpu_complex {
     double re, im;
 } cpu_complex;
@@ -16,6 +18,9 @@ static inline cpu_complex cpu_times(cpu_complex x, cpu_complex y)
 }
 /* x / y, without overflow in between. */
 cpu_complex cpu_quotient(cpu_complex x, cpu_complex y);
+
+/* base^exponent, exponent >= 0, by squaring (discretise.c). */
+cpu_complex cpu_complex_power(cpu_complex base, int64_t exponent);
 
 cpu_complex cpu_exp(cpu_complex a);
 cpu_complex cpu_expm1(cpu_complex a);

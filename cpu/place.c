@@ -101,6 +101,11 @@ static const s4_backend backend = {
     .states_backward = cpu_states_backward,
     .chain = cpu_chain,
 
+    .chunk_matrices = cpu_chunk_matrices,
+    .chunk_forward = cpu_chunk_forward,
+    .chunk_backward = cpu_chunk_backward,
+    .chunk_gradient = cpu_chunk_gradient,
+
     .load_wisdom = cpu_load_wisdom,
     .tune = cpu_tune,
 

@@ -20,6 +20,7 @@
  *   level.*       instruction levels; level/ is compiled once for each
  *   lanes.c       threads, and what is left of them after a fork
  *   convolve*.c   spectra, convolution, correlation
+ *   chunk*.c      the same from the states between chunks of samples, without a kernel of their length
  */
 #ifndef CPU_PLACE_H
 #define CPU_PLACE_H
@@ -214,6 +215,10 @@ s4_status cpu_spectrum(const s4_task *task);
 s4_status cpu_convolve(const s4_task *task);
 s4_status cpu_convolve_backward(const s4_task *task);
 s4_status cpu_correlate(const s4_task *task);
+s4_status cpu_chunk_matrices(const s4_task *task);
+s4_status cpu_chunk_forward(const s4_task *task);
+s4_status cpu_chunk_backward(const s4_task *task);
+s4_status cpu_chunk_gradient(const s4_task *task);
 /* One per context. */
 struct s4_device {
     int level;       /* instructions: cpu/level.h */

@@ -328,6 +328,6 @@ s4_status cpu_read_out(const s4_task *task)
     const s4_shape *shape = task->shape;
     s4_system system = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]);
     cpu_read_out_rows rows = dense_rows(shape, system.c);
-    int64_t to = shape->direction == S4_DIRECTION_STEP ? 0 : shape->kernel_length;
+    int64_t to = shape->direction == S4_DIRECTION_STEP || shape->chunk ? 0 : shape->kernel_length;
     return cpu_read_c(shape, &system, task->raw, task->buffer[S4_BUFFER_SETUP_MATRICES], to, &rows);
 }

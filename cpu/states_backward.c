@@ -38,6 +38,19 @@ typedef struct state_lane {
     cpu_state_sums sums;
 } state_lane;
 
+int64_t cpu_state_sums_rows(const s4_shape *shape) { return 2 + 4 * shape->rank + shape->channels; }
+
+cpu_state_sums cpu_state_sums_at(const s4_shape *shape, double *rows)
+{
+    int64_t state = 2 * shape->modes, of_columns = shape->rank * state;
+    cpu_state_sums sums = {.mode = rows, .input = rows + state, .along_p = rows + 2 * state};
+    sums.onto_p = sums.along_p + of_columns;
+    sums.p = sums.onto_p + of_columns;
+    sums.dt_p = sums.p + of_columns;
+    sums.read_out = sums.dt_p + of_columns;
+    return sums;
+}
+
 static state_lane lane_view(const s4_task *task, int thread)
 {
     const s4_shape *shape = task->shape;
@@ -70,7 +83,7 @@ static state_lane lane_view(const s4_task *task, int thread)
     return lane;
 }
 
-static void clear_sums(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums)
+void cpu_state_sums_clear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums)
 {
     int64_t modes = shape->modes, state = 2 * modes;
     memset(sums->mode, 0, (size_t)state * sizeof(double));
@@ -108,8 +121,7 @@ static double input_at(const row_path *path, int64_t t)
     return path->u ? cpu_sample(path->shape->dtype, path->u, t * path->u_time) : 0;
 }
 
-/* out = dA^T m */
-static void step_back(const cpu_linear *linear, const double *m, double *out)
+void cpu_linear_back(const cpu_linear *linear, const double *m, double *out)
 {
     int64_t modes = linear->modes, state = 2 * modes;
     const double *f_re = linear->f, *f_im = linear->f + modes, *m_re = m, *m_im = m + modes;
@@ -133,11 +145,10 @@ static void add_scaled(int64_t count, double factor, const double *x, double *su
     for (int64_t n = 0; n < count; n++) sum[n] += factor * x[n];
 }
 
-/* left and right of one sample into the sums. */
-static void add_pair(const row_path *path, const state_lane *lane, const double *left, const double *right, double u)
+void cpu_state_sums_add(const s4_shape *shape, const cpu_state_sums *sums, const double *left, const double *right,
+                        double u)
 {
-    int64_t modes = path->shape->modes, state = 2 * modes;
-    const cpu_state_sums *sums = &lane->sums;
+    int64_t modes = shape->modes, state = 2 * modes;
     const double *left_re = left, *left_im = left + modes, *right_re = right, *right_im = right + modes;
     double *mode_re = sums->mode, *mode_im = sums->mode + modes;
 #pragma omp simd
@@ -147,7 +158,7 @@ static void add_pair(const row_path *path, const state_lane *lane, const double 
         mode_im[n] += left_im[n] * right_re[n];
         mode_im[n] -= left_re[n] * right_im[n];
     }
-    for (int64_t r = 0; r < path->shape->rank; r++) {
+    for (int64_t r = 0; r < shape->rank; r++) {
         double right_p = cpu_inner(state, right, sums->p + r * state);
         double left_p = cpu_inner(state, left, sums->dt_p + r * state);
         add_scaled(state, right_p, left, sums->along_p + r * state);
@@ -161,7 +172,7 @@ static void add_sample(const row_path *path, const state_lane *lane, const doubl
 {
     int64_t state = 2 * path->shape->modes;
     if (path->shape->mode == S4_MODE_DIAG) {
-        add_pair(path, lane, lane->adjoint, now, u);
+        cpu_state_sums_add(path->shape, &lane->sums, lane->adjoint, now, u);
         return;
     }
 #pragma omp simd
@@ -169,7 +180,7 @@ static void add_sample(const row_path *path, const state_lane *lane, const doubl
         lane->left[n] = (lane->adjoint[n] + lane->before[n]) / 2;
         lane->right[n] = now[n] + next[n];
     }
-    add_pair(path, lane, lane->left, lane->right, u);
+    cpu_state_sums_add(path->shape, &lane->sums, lane->left, lane->right, u);
 }
 
 /* dy of one sample into m_t+1 and the read-outs; next: z_t+1, or NULL for zero. */
@@ -228,7 +239,7 @@ static void walk_back(const row_path *path, state_lane *lane)
             int64_t t = first + i;
             if (path->dy) add_outputs(path, lane, t, path->is_zero ? NULL : next);
             if (path->du) add_to_du(path, lane, t);
-            step_back(&path->linear, lane->adjoint, lane->before);
+            cpu_linear_back(&path->linear, lane->adjoint, lane->before);
             if (!path->is_zero) add_sample(path, lane, now, next, input_at(path, t));
             double *earlier = lane->before;
             lane->before = lane->adjoint;
@@ -281,6 +292,29 @@ static void row_backward(const s4_task *task, int64_t b, int64_t h, state_lane *
         add_scaled(state, 1, lane->adjoint, lane->entering);
     }
     if (task->dstate_in) cpu_interleave(shape->modes, lane->entering, task->dstate_in + row * state);
+}
+
+void cpu_states_backward_end(const s4_task *task, int64_t b, int64_t h, int64_t first, int64_t count, const double *x,
+                             const cpu_state_sums *sums, double *adjoint, void *du)
+{
+    const s4_shape *shape = task->shape;
+    int64_t size = (int64_t)s4_dtype_size(shape->dtype), state = 2 * shape->modes;
+    const s4_strides *u = &task->u_strides;
+    double *step_system = (double *)task->buffer[S4_BUFFER_STEP_SYSTEM] + h * s4_step_system(shape);
+    int64_t offset = b * u->batch + (h - task->channel) * u->channel + first * u->time;
+    row_path path = {.shape = shape,
+                     .linear = cpu_linear_view(shape->modes, shape->rank, step_system),
+                     .u = (const char *)task->u + offset * size,
+                     .u_time = u->time,
+                     .du = du,
+                     .du_time = 1,
+                     .length = count};
+    state_lane lane = lane_view(task, omp_get_thread_num());
+    lane.sums = *sums;
+    memcpy(lane.states, x, (size_t)state * sizeof *x);
+    memcpy(lane.adjoint, adjoint, (size_t)state * sizeof *x);
+    walk_back(&path, &lane);
+    memcpy(adjoint, lane.adjoint, (size_t)state * sizeof *x);
 }
 
 /* ---- from the sums of a channel to its effective parameters -------------------------------------------------------
@@ -375,20 +409,25 @@ static void finish_read_outs(const s4_shape *shape, int64_t h, const cpu_state_s
         }
 }
 
+void cpu_state_sums_finish(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums,
+                           const s4_system_gradient *gradient)
+{
+    (shape->mode == S4_MODE_DPLR ? finish_dplr : finish_diagonal)(shape, system, h, sums, gradient);
+    finish_read_outs(shape, h, sums, gradient);
+}
+
 static void channel_backward(const s4_task *task, const s4_system *system, int64_t h, const cpu_lane *setup,
                              state_lane *lane, cpu_failure *failure)
 {
     const s4_shape *shape = task->shape;
     const s4_system_gradient gradient = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
     const double *step_system = (const double *)task->buffer[S4_BUFFER_STEP_SYSTEM] + h * s4_step_system(shape);
-    int is_dplr = shape->mode == S4_MODE_DPLR;
-    clear_sums(shape, system, h, &lane->sums);
+    cpu_state_sums_clear(shape, system, h, &lane->sums);
     for (int64_t b = 0; b < task->rows; b++) row_backward(task, b, h, lane);
-    if (is_dplr && task->state_in &&
+    if (shape->mode == S4_MODE_DPLR && task->state_in &&
         !cpu_read_out_backward(shape, step_system, h, setup, lane->matrix, &lane->sums, failure))
         return;
-    (is_dplr ? finish_dplr : finish_diagonal)(shape, system, h, &lane->sums, &gradient);
-    finish_read_outs(shape, h, &lane->sums, &gradient);
+    cpu_state_sums_finish(shape, system, h, &lane->sums, &gradient);
 }
 
 s4_status cpu_states_backward(const s4_task *task)

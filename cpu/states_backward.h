@@ -17,6 +17,28 @@ typedef struct cpu_state_sums {
     double *p, *dt_p; /* (R,N): columns of P, and dt o P */
 } cpu_state_sums;
 
+/* The sums in rows (cpu_state_sums_rows, N). */
+int64_t cpu_state_sums_rows(const s4_shape *shape);
+cpu_state_sums cpu_state_sums_at(const s4_shape *shape, double *rows);
+/* Zero, with the columns of P of channel h. */
+void cpu_state_sums_clear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums);
+/* left and right of one sample into the sums. */
+void cpu_state_sums_add(const s4_shape *shape, const cpu_state_sums *sums, const double *left, const double *right,
+                        double u);
+/* From the sums of channel h to its effective parameters, added. */
+void cpu_state_sums_finish(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums,
+                           const s4_system_gradient *gradient);
+/* out = dA^T m */
+void cpu_linear_back(const cpu_linear *linear, const double *m, double *out);
+
+/*
+ * The last `count` samples of row b, channel h, from sample `first` on, of a row whose other states are met elsewhere; x
+ * (N): x_first. adjoint (N): that of the state that leaves the row, then that of x_first. What they give is added to sums
+ * and, unless it is NULL, to du (count), of the plan's dtype.
+ */
+void cpu_states_backward_end(const s4_task *task, int64_t b, int64_t h, int64_t first, int64_t count, const double *x,
+                             const cpu_state_sums *sums, double *adjoint, void *du);
+
 /*
  * read_out of a DPLR channel h: from the gradient of plain C to that of the leaf C~ of length L, in place; what the power
  * dA^L between them gives is added to mode, along_p and onto_p. matrix: (N,N) scratch. 0 with *failure filled.

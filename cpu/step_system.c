@@ -36,12 +36,12 @@ static const step_way ways[][3] = {
 
 static const step_way *choose_way(const s4_shape *shape) { return &ways[shape->mode][shape->step_mode]; }
 
-/* Plain C goes first to where the layout keeps read-outs. It is in SYSTEM.c, except for a convolution of a DPLR layer:
- * there that is C~, and C is found again from the raw parameters. */
+/* Plain C goes first to where the layout keeps read-outs. It is in SYSTEM.c, except for a convolution of a DPLR layer by
+ * FFT: there that is C~, and C is found again from the raw parameters. */
 static s4_status place_read_out(const s4_task *task, const s4_system *system, const cpu_read_out_rows *rows)
 {
     const s4_shape *shape = task->shape;
-    if (shape->mode == S4_MODE_DPLR && shape->direction != S4_DIRECTION_STEP)
+    if (shape->mode == S4_MODE_DPLR && shape->direction != S4_DIRECTION_STEP && !shape->chunk)
         return cpu_read_c(shape, system, task->raw, task->buffer[S4_BUFFER_SETUP_MATRICES], 0, rows);
     int64_t state = 2 * shape->modes;
     for (int64_t c = 0; c < shape->channels; c++)

@@ -29,6 +29,7 @@ typedef struct s4_shape {
     int64_t batch, length;    /* B, T as planned */
     int64_t kernel_length;    /* L */
     int64_t fft_length;       /* of the convolution, even, >= L + T - 1, bidirectional >= L + T; 0 without one */
+    int64_t chunk;            /* tau, samples of a chunk, a power of two: the convolution is chunked; 0 where it is not */
     int64_t d_model;          /* H */
     int64_t modes;            /* n = N/2 */
     int64_t rank, n_ssm;      /* R (0: diagonal), S */
@@ -77,6 +78,10 @@ typedef enum s4_buffer {
     S4_BUFFER_GRADIENT_SPECTRUM, /* double complex (channels of the block, M, F): sum over the batch of conj(U) * DY */
     S4_BUFFER_KERNEL_GRADIENT,   /* double (kernels, channels of the block, L): dL/dK */
     S4_BUFFER_SYSTEM_GRADIENT,   /* double, all channels: see s4_system_gradient_view */
+    S4_BUFFER_CHUNK_SYSTEM,      /* dt (kept channels, s4_chunk_system): cpu/chunk.h */
+    S4_BUFFER_CHUNK_ROWS,        /* bytes (threads, s4_chunk_lane): scratch of chunk_forward and chunk_backward */
+    S4_BUFFER_CHUNK_SUMS,        /* double (channels of the block, s4_chunk_sums): gradients of the chunk matrices */
+    S4_BUFFER_CHUNK_SETUP,       /* double (threads, s4_chunk_setup): scratch of chunk_matrices and chunk_gradient */
     S4_BUFFER_COUNT
 } s4_buffer;
 
@@ -153,13 +158,81 @@ static inline int64_t s4_step_system(const s4_shape *s)
     return (2 * state + 2 + s->channels) * state;
 }
 
+/*
+ * The chunked state form: chunks of tau samples are rows of U, states before them rows of S,
+ *   Y = U Toep + S M_C,   S' = S X^T + U M_B,   X = dA^tau,
+ * in a real basis: [Re x; Im x], each half padded with zeros to a multiple of 8, so that a state is N^ reals. Work is on
+ * panels of chunks: `panel` of them of each of `group` rows of one channel. None of these numbers depends on blocks, threads
+ * or the batch. `kept` chunks of each row of a group have their states kept on the way back.
+ */
+#define S4_CHUNK_PANEL 128 /* chunks of a panel, of all rows together */
+#define S4_CHUNK_GROUP_MAX 16
+#define S4_CHUNK_KEPT 2048 /* states kept at a time, of all rows together */
+
+static inline int64_t s4_chunk_state(const s4_shape *s) { return 2 * ((s->modes + 7) / 8 * 8); }
+static inline int64_t s4_chunk_count(const s4_shape *s) { return (s->length + s->chunk - 1) / s->chunk; }
+/* A dense X is loaded once for all rows of a group. */
+static inline int64_t s4_chunk_group(const s4_shape *s)
+{
+    int64_t least = s->mode == S4_MODE_DPLR ? 4 : 1, rows = S4_CHUNK_PANEL / s4_chunk_count(s);
+    return rows < least ? least : rows > S4_CHUNK_GROUP_MAX ? S4_CHUNK_GROUP_MAX : rows;
+}
+static inline int64_t s4_chunk_panel(const s4_shape *s)
+{
+    int64_t panel = S4_CHUNK_PANEL / s4_chunk_group(s), count = s4_chunk_count(s);
+    return count < panel ? count : panel;
+}
+static inline int64_t s4_chunk_kept(const s4_shape *s)
+{
+    int64_t panel = s4_chunk_panel(s), count = s4_chunk_count(s);
+    int64_t kept = S4_CHUNK_KEPT / s4_chunk_group(s) / panel * panel;
+    return count < kept ? (count + panel - 1) / panel * panel : kept;
+}
+
+/* Elements of the matrices of one channel. */
+static inline int64_t s4_chunk_system(const s4_shape *s)
+{
+    int64_t state = s4_chunk_state(s), trains = s->direction == S4_DIRECTION_TRAINING;
+    int64_t power = s->mode == S4_MODE_DPLR ? state * state : 2 * state;
+    return (1 + trains) * (power + state * s->chunk + s->channels * (state * s->chunk + 2 * s->chunk));
+}
+
+/* Bytes of scratch per thread: panels of the dtype, then states in double. */
+static inline int64_t s4_chunk_lane(const s4_shape *s)
+{
+    int64_t state = s4_chunk_state(s), group = s4_chunk_group(s), rows = group * s4_chunk_panel(s);
+    int64_t trains = s->direction == S4_DIRECTION_TRAINING, size = s->dtype == S4_F32 ? 4 : 8;
+    int64_t kept = trains ? s4_chunk_kept(s) : 0, parts = trains ? (s4_chunk_count(s) + kept - 1) / kept : 0;
+    int64_t elements = rows * (s->chunk * (2 + trains) + state) + group * kept * state + group * (state + s->chunk);
+    return (elements * size + 8 * group * state * (3 + parts) + 63) / 64 * 64;
+}
+
+/* Doubles of the sums over rows and chunks of one channel: of U^T G and S^T G of every output, of U^T L and L^T S, L the
+ * adjoints of the states that leave; and what the ends of rows inside a chunk give (cpu/states_backward.h). */
+static inline int64_t s4_chunk_sums(const s4_shape *s)
+{
+    int64_t state = s4_chunk_state(s), power = s->mode == S4_MODE_DPLR ? state * state : state;
+    return s->channels * s->chunk * (s->chunk + state) + s->chunk * state + power +
+           (4 + 4 * s->rank + s->channels) * 2 * s->modes;
+}
+
+/* Doubles of scratch per thread: rows of a step, and some more; of a chunk, powers of dA times dB, and C times powers;
+ * DPLR: three matrices, training also dA to the powers 1, 2, 4 ... tau/2. */
+#define S4_CHUNK_SETUP_ROWS 5
+static inline int64_t s4_chunk_setup(const s4_shape *s)
+{
+    int64_t state = s4_chunk_state(s), matrices = s->mode == S4_MODE_DPLR ? 3 : 0;
+    for (int64_t power = 1; matrices && power < s->chunk; power *= 2) matrices += s->direction == S4_DIRECTION_TRAINING;
+    return (S4_CHUNK_SETUP_ROWS + 2 + 2 * s->rank + 2 * s->chunk + matrices * state) * state;
+}
+
 /* Effective parameters: what travels between places (O(H N) numbers). Complex interleaved, and first, so that every
  * pair is aligned to its size. */
 typedef struct s4_system {
     double *lambda; /* (S,n,2) */
     double *b;      /* (S,n,2) */
     double *p;      /* (R,S,n,2) */
-    double *c;      /* (kernels,H,n,2), bandlimited: C~ of kernel_length (DPLR kernel), else plain C */
+    double *c;      /* (kernels,H,n,2), bandlimited: C~ of kernel_length (DPLR kernel, by fft), else plain C */
     double *dt;     /* (H,dt_modes): rate * t(inv_dt) */
     double *d;      /* (M,H) */
 } s4_system;
@@ -188,7 +261,8 @@ typedef struct s4_system_gradient {
     double *p;      /* (R,H,n,2) */
     double *c;      /* (kernels,H,n,2) */
     double *dt;     /* (H,dt_modes) */
-    double *d;      /* (M,H): made by convolve_backward; all others by kernel_backward, and states_backward adds */
+    double *d;      /* (M,H): made by convolve_backward; all others by kernel_backward, and states_backward adds;
+                     * chunked: by chunk_backward and chunk_gradient */
 } s4_system_gradient;
 
 static inline s4_system_gradient s4_system_gradient_view(const s4_shape *s, double *base)
@@ -408,6 +482,13 @@ typedef struct s4_backend {
      * measures the FFTs of a shape, then writes; path as in s4_context_tune */
     void (*load_wisdom)(s4_device *device);
     s4_status (*tune)(s4_device *device, const s4_shape *shape, double seconds, char *path, size_t path_size);
+
+    /* optional: the chunked convolution, with states in and out; see S4_CHUNK_PANEL */
+    s4_operation chunk_matrices; /* SYSTEM -> CHUNK_SYSTEM, channels of the block; scratch CHUNK_SETUP */
+    s4_operation chunk_forward;  /* u, CHUNK_SYSTEM, state_in -> y, state_out; scratch CHUNK_ROWS; STEP_SYSTEM, STEP_ROWS */
+    s4_operation chunk_backward; /* u, dy, CHUNK_SYSTEM, SYSTEM.d, states -> du, dstate_in, SYSTEM_GRADIENT.d, CHUNK_SUMS:
+                                  * of the whole batch; scratch CHUNK_ROWS, STATE_ROWS; STEP_SYSTEM */
+    s4_operation chunk_gradient; /* SYSTEM, CHUNK_SUMS -> SYSTEM_GRADIENT (all but d); scratch CHUNK_SETUP */
 
     /* optional, for layers: dA, dB (closed, see s4_layer_discrete), powers; conversion of the read-out */
     s4_status (*discrete)(const s4_setup *setup, double *dA, double *dB, int64_t power, double *dA_power);

@@ -68,11 +68,13 @@ static choice smallest(const s4_problem *problem, s4_shape *shape, s4_map *map)
 
 static choice comfortable(const s4_problem *problem, const s4_shape *shape)
 {
-    choice blocks = {.resident = shape->fft_length > 0, .channels = shape->d_model, .batch = shape->batch};
+    choice blocks = {.resident = shape->fft_length > 0 || shape->chunk > 0, .channels = shape->d_model, .batch = shape->batch};
     int on_gpu = problem->placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU ||
                  problem->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_GPU;
+    int trains = shape->direction == S4_DIRECTION_TRAINING;
     int64_t limit = on_gpu ? DEVICE_BLOCK_BYTES : HOST_BLOCK_BYTES;
     int64_t channel = 8 * (shape->kernel_length + shape->fft_length) + 1;
+    if (shape->chunk) channel = 8 * (s4_chunk_system(shape) + (trains ? s4_chunk_sums(shape) : 0));
     int64_t least = on_gpu ? 1 : CHANNELS_PER_THREAD * shape->threads;
     if (blocks.channels > limit / channel) blocks.channels = limit / channel;
     if (blocks.channels < least) blocks.channels = least;

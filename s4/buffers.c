@@ -6,6 +6,7 @@ static int64_t frequencies(const s4_shape *s) { return s->fft_length / 2 + 1; }
 static int64_t kept(const s4_shape *s) { return s->resident ? s->d_model : s->block_channels; }
 static int64_t kernel_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_channels; }
 static int64_t row_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_rows; }
+static int64_t carries(const s4_shape *s) { return s->states || s->direction == S4_DIRECTION_STEP; } /* states */
 static int64_t square(int64_t value) { return value * value; }
 
 /* Work areas of cuFFT: what it needs is known only on the device, and s4_plan_prepare checks. Lengths of the short list
@@ -28,9 +29,9 @@ static int64_t fft_work(int64_t lanes, int64_t length, int64_t element)
     }
 SIZE(system_bytes, 8 * s4_system_count(s))
 SIZE(setup_bytes, 8 * s->threads * s4_setup_lane(s->modes))
-SIZE(step_system_bytes, 8 * s->d_model * s4_step_system(s))
-SIZE(step_rows_bytes, 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
-SIZE(state_rows_bytes, 8 * s->threads * s4_state_lane(s))
+SIZE(step_system_bytes, carries(s) * 8 * s->d_model * s4_step_system(s))
+SIZE(step_rows_bytes, carries(s) * 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
+SIZE(state_rows_bytes, carries(s) * 8 * s->threads * s4_state_lane(s))
 SIZE(kernel_rows_bytes, 8 * kernel_lanes(s, p) * s4_row_stride(s->kernel_length))
 SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * s4_kernel_scratch(s))
 SIZE(kernel_adjoint_bytes,
@@ -44,6 +45,10 @@ SIZE(block_bytes, p == S4_PLACE_GPU ? dtype_bytes(s) * s->block_batch * s->block
 SIZE(gradient_spectrum_bytes, 16 * s->block_channels * s->channels * frequencies(s))
 SIZE(kernel_gradient_bytes, 8 * s->kernels * s->block_channels * s->kernel_length)
 SIZE(system_gradient_bytes, 8 * s4_system_gradient_count(s))
+SIZE(chunk_system_bytes, dtype_bytes(s) * kept(s) * s4_chunk_system(s))
+SIZE(chunk_rows_bytes, s->threads * s4_chunk_lane(s))
+SIZE(chunk_sums_bytes, 8 * s->block_channels * s4_chunk_sums(s))
+SIZE(chunk_setup_bytes, 8 * s->threads * s4_chunk_setup(s))
 
 static const struct {
     const char *name;
@@ -68,6 +73,10 @@ static const struct {
     [S4_BUFFER_GRADIENT_SPECTRUM] = {"gradient_spectrum", gradient_spectrum_bytes},
     [S4_BUFFER_KERNEL_GRADIENT] = {"kernel_gradient", kernel_gradient_bytes},
     [S4_BUFFER_SYSTEM_GRADIENT] = {"system_gradient", system_gradient_bytes},
+    [S4_BUFFER_CHUNK_SYSTEM] = {"chunk_system", chunk_system_bytes},
+    [S4_BUFFER_CHUNK_ROWS] = {"chunk_rows", chunk_rows_bytes},
+    [S4_BUFFER_CHUNK_SUMS] = {"chunk_sums", chunk_sums_bytes},
+    [S4_BUFFER_CHUNK_SETUP] = {"chunk_setup", chunk_setup_bytes},
 };
 
 const char *s4_buffer_name(s4_buffer buffer) { return buffers[buffer].name; }
@@ -80,5 +89,5 @@ int64_t s4_buffer_bytes(s4_buffer buffer, const s4_shape *shape, s4_place place)
 int s4_buffer_persists(s4_buffer buffer, const s4_shape *shape)
 {
     return buffer == S4_BUFFER_SYSTEM || buffer == S4_BUFFER_STEP_SYSTEM ||
-           (buffer == S4_BUFFER_SPECTRUM && shape->resident);
+           ((buffer == S4_BUFFER_SPECTRUM || buffer == S4_BUFFER_CHUNK_SYSTEM) && shape->resident);
 }

@@ -10,7 +10,8 @@
 
 static s4_place at(const s4_placement *p, s4_stage stage) { return p->stage[stage]; }
 static int convolves(const s4_shape *s) { return s->fft_length > 0; }
-static int has_kernel(const s4_shape *s) { return s->kernel_length > 0; }
+static int chunked(const s4_shape *s) { return s->chunk > 0; }
+static int has_kernel(const s4_shape *s) { return s->kernel_length > 0 && !chunked(s); }
 
 #define WHEN(function, condition)                                        \
     static int function(const s4_shape *s, const s4_placement *p)        \
@@ -28,9 +29,14 @@ static int has_kernel(const s4_shape *s) { return s->kernel_length > 0; }
 
 WHEN(always, 1)
 WHEN(when_read_out, s->mode == S4_MODE_DPLR && !TRAINS && !s->rate_parity)
+WHEN(when_chunked, chunked(s))
+WHEN(when_chunked_resident, chunked(s) && s->resident)
+WHEN(when_chunked_again, chunked(s) && !s->resident)
+WHEN(when_chunked_trains, chunked(s) && TRAINS)
+WHEN(when_chunked_trains_again, chunked(s) && TRAINS && !s->resident)
 WHEN(when_stepping, STEPS || s->states)
 WHEN(when_step, STEPS)
-WHEN(when_states, s->states)
+WHEN(when_states, s->states && !chunked(s))
 WHEN(when_system_travels, SETUP_ON_CPU && ((has_kernel(s) && KERNEL_ON_GPU) || (convolves(s) && CONVOLVE_ON_GPU)))
 WHEN(when_kernel, s->direction == S4_DIRECTION_KERNEL)
 WHEN(when_resident, convolves(s) && s->resident)
@@ -39,19 +45,22 @@ WHEN(when_again, convolves(s) && !s->resident)
 WHEN(when_again_moves, convolves(s) && !s->resident && MOVES)
 WHEN(when_convolves, convolves(s))
 WHEN(when_staged, convolves(s) && CONVOLVE_ON_GPU)
-WHEN(when_training, TRAINS)
-WHEN(when_training_again, TRAINS && !s->resident)
-WHEN(when_training_again_moves, TRAINS && !s->resident && MOVES)
-WHEN(when_training_staged, TRAINS && CONVOLVE_ON_GPU)
-WHEN(when_training_moves, TRAINS && MOVES)
-WHEN(when_states_train, TRAINS && s->states)
-WHEN(when_gradients_travel, TRAINS && SETUP_ON_CPU && (KERNEL_ON_GPU || CONVOLVE_ON_GPU))
+WHEN(when_trains, TRAINS)
+WHEN(when_training, TRAINS && convolves(s))
+WHEN(when_training_again, TRAINS && convolves(s) && !s->resident)
+WHEN(when_training_again_moves, TRAINS && convolves(s) && !s->resident && MOVES)
+WHEN(when_training_staged, TRAINS && convolves(s) && CONVOLVE_ON_GPU)
+WHEN(when_training_moves, TRAINS && convolves(s) && MOVES)
+WHEN(when_states_train, TRAINS && convolves(s) && s->states)
+WHEN(when_gradients_travel, TRAINS && convolves(s) && SETUP_ON_CPU && (KERNEL_ON_GPU || CONVOLVE_ON_GPU))
 
 #define MAKE_KERNEL S4_STAGE_KERNEL, ENTRY(kernel), \
     BIT(SYSTEM) | BIT(KERNEL_ROWS) | BIT(KERNEL_TERMS) | BIT(KERNEL_FFT_WORK) | BIT(KERNEL)
 #define MOVE_KERNEL S4_STAGE_CONVOLVE, COPY(KERNEL), BIT(KERNEL)
 #define MAKE_SPECTRUM S4_STAGE_CONVOLVE, ENTRY(spectrum), \
     BIT(KERNEL) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(CONVOLVE_FFT_WORK)
+
+#define MAKE_CHUNKS S4_STAGE_CONVOLVE, ENTRY(chunk_matrices), BIT(SYSTEM) | BIT(CHUNK_SYSTEM) | BIT(CHUNK_SETUP)
 
 const s4_operation_row s4_operation_rows[] = {
     {"transform", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(transform), BIT(SYSTEM), always},
@@ -63,6 +72,7 @@ const s4_operation_row s4_operation_rows[] = {
     {"kernel", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MAKE_KERNEL, when_resident},
     {"move_kernel", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MOVE_KERNEL, when_resident_moves},
     {"spectrum", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_resident},
+    {"chunk_matrices", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MAKE_CHUNKS, when_chunked_resident},
 
     {"kernel", S4_PHASE_KERNEL, S4_LOOP_CHANNELS, MAKE_KERNEL, when_kernel},
     {"download_kernel", S4_PHASE_KERNEL, S4_LOOP_CHANNELS, S4_STAGE_KERNEL, COPY(KERNEL_OUT), BIT(KERNEL), when_kernel},
@@ -74,6 +84,9 @@ const s4_operation_row s4_operation_rows[] = {
     {"convolve", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve),
      BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U), when_convolves},
     {"download_y", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(Y), BIT(BLOCK_U), when_staged},
+    {"chunk_matrices", S4_PHASE_FORWARD, S4_LOOP_CHANNELS, MAKE_CHUNKS, when_chunked_again},
+    {"chunk_forward", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(chunk_forward),
+     BIT(CHUNK_SYSTEM) | BIT(CHUNK_ROWS) | BIT(STEP_SYSTEM) | BIT(STEP_ROWS), when_chunked},
     {"states", S4_PHASE_FORWARD, S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states), BIT(STEP_SYSTEM) | BIT(STEP_ROWS),
      when_states},
 
@@ -93,12 +106,18 @@ const s4_operation_row s4_operation_rows[] = {
     {"kernel_backward", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_KERNEL, ENTRY(kernel_backward),
      BIT(SYSTEM) | BIT(KERNEL_ROWS) | BIT(KERNEL_TERMS) | BIT(KERNEL_ADJOINT) | BIT(KERNEL_FFT_WORK) |
          BIT(KERNEL_GRADIENT) | BIT(SYSTEM_GRADIENT), when_training},
+    {"chunk_matrices", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, MAKE_CHUNKS, when_chunked_trains_again},
+    {"chunk_backward", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, ENTRY(chunk_backward),
+     BIT(SYSTEM) | BIT(CHUNK_SYSTEM) | BIT(CHUNK_ROWS) | BIT(CHUNK_SUMS) | BIT(STEP_SYSTEM) | BIT(STATE_ROWS) |
+         BIT(SYSTEM_GRADIENT), when_chunked_trains},
+    {"chunk_gradient", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, ENTRY(chunk_gradient),
+     BIT(SYSTEM) | BIT(CHUNK_SUMS) | BIT(CHUNK_SETUP) | BIT(SYSTEM_GRADIENT), when_chunked_trains},
     {"download_gradients", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(GRADIENTS), BIT(SYSTEM_GRADIENT),
      when_gradients_travel},
     {"states_backward", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states_backward),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(SETUP_MATRICES) | BIT(STATE_ROWS) | BIT(SYSTEM_GRADIENT), when_states_train},
     {"chain", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(chain), BIT(SYSTEM) | BIT(SYSTEM_GRADIENT),
-     when_training},
+     when_trains},
 
     {"step", S4_PHASE_STEP, S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(step),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(STEP_ROWS), when_step},

@@ -17,7 +17,8 @@ static int64_t host_reserve(const s4_problem *problem, const s4_shape *shape)
 {
     int64_t reserve = 16 * MIB;
     if (problem->placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_CPU) reserve += 32 * shape->fft_length;
-    if (problem->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_CPU && problem->mode == S4_MODE_DPLR)
+    if (problem->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_CPU && problem->mode == S4_MODE_DPLR &&
+        !shape->chunk)
         reserve += (s4_fft_smooth(shape->kernel_length ? shape->kernel_length : 1) ? 32 : 160 + 96 * shape->threads) *
                    shape->kernel_length;
     return reserve;
@@ -34,6 +35,7 @@ static void fill_info(s4_plan *plan, const int64_t *minimum)
     s4_plan_info *info = &plan->info;
     info->problem = plan->problem;
     info->fft_length = plan->shape.fft_length;
+    info->chunk = plan->shape.chunk;
     info->block_channels = plan->shape.block_channels;
     info->block_batch = plan->shape.block_batch;
     info->resident = plan->shape.resident;

@@ -1,6 +1,7 @@
 /* The wall around plans: checks every field of a problem, fills defaults, makes the shape. */
 #include <math.h>
 
+#include "s4/algorithm.h"
 #include "s4/context_object.h"
 #include "s4/errors.h"
 #include "s4/options.h"
@@ -44,8 +45,6 @@ static s4_status check_choices(const s4_problem *p)
     if (p->mode == S4_MODE_DPLR && p->discretisation != S4_BILINEAR)
         return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
                        s4_discretisation_name(p->discretisation));
-    if (p->algorithm == S4_ALGORITHM_CHUNKED)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "algorithm chunked is not in this version; it has fft");
     int recurs = p->direction == S4_DIRECTION_STEP || carries_states(p);
     if (recurs && p->discretisation == S4_DSS)
         return s4_fail(S4_ERROR_UNSUPPORTED, "dss layers are kernels only: they have no recurrence and no state");
@@ -85,12 +84,14 @@ static s4_status check_sizes(const s4_problem *p)
     S4_TRY(s4_check_range("device_budget", p->device_budget, 0, INT64_MAX));
     if (!(p->rate > 0) || !isfinite(p->rate))
         return s4_fail(S4_ERROR_ARGUMENT, "rate is %g, must be positive and finite", p->rate);
-    if (p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && p->rate != 1)
+    int trains_c_tilde = p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR &&
+                         p->algorithm != S4_ALGORITHM_CHUNKED;
+    if (trains_c_tilde && p->rate != 1)
         return s4_fail(S4_ERROR_UNSUPPORTED,
-                       "rate is %g; training a dplr layer needs 1: the stored C~ belongs to its step "
+                       "rate is %g; training a dplr layer by fft needs 1: the stored C~ belongs to its step "
                        "size",
                        p->rate);
-    if (p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && p->states && p->length > p->kernel_length)
+    if (trains_c_tilde && p->states && p->length > p->kernel_length)
         return s4_fail(S4_ERROR_ARGUMENT,
                        "length is %lld, must be <= kernel_length %lld: training a dplr layer with "
                        "states, C~ of that length says nothing of what lies beyond",
@@ -118,7 +119,6 @@ static void fill_defaults(s4_problem *p)
     if (!p->channels) p->channels = 1;
     if (p->rate == 0) p->rate = 1;
     if (!p->threads) p->threads = s4_processors();
-    if (p->algorithm == S4_ALGORITHM_AUTO) p->algorithm = S4_ALGORITHM_FFT;
     for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
         if (p->placement.stage[stage] == S4_PLACE_AUTO) p->placement.stage[stage] = S4_PLACE_CPU;
     p->placement.stage[S4_STAGE_INIT] = S4_PLACE_CPU; /* eigen-decompositions run on the host whatever is asked */
@@ -129,7 +129,9 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
     S4_TRY(check_choices(p));
     fill_defaults(p);
     S4_TRY(check_sizes(p));
+    S4_TRY(s4_algorithm_settle(p));
     int convolves = p->direction == S4_DIRECTION_FORWARD || p->direction == S4_DIRECTION_TRAINING;
+    int by_fft = convolves && p->algorithm == S4_ALGORITHM_FFT;
     *shape = (s4_shape){
         .direction = p->direction,
         .dtype = p->dtype,
@@ -137,7 +139,8 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .batch = p->batch,
         .length = p->length,
         .kernel_length = p->kernel_length,
-        .fft_length = convolves ? s4_fft_length(p->kernel_length + p->length - !p->bidirectional) : 0,
+        .fft_length = by_fft ? s4_fft_length(p->kernel_length + p->length - !p->bidirectional) : 0,
+        .chunk = convolves && !by_fft ? s4_chunk_length(p) : 0,
         .d_model = p->d_model,
         .modes = p->d_state / 2,
         .rank = p->rank,
@@ -153,7 +156,7 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .states = carries_states(p),
         .rate = p->rate,
     };
-    if (convolves)
+    if (by_fft)
         shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length, 1, TILE_ROWS_MAX), 1, p->batch * p->d_model);
     if (p->kernel_length)
         shape->tile_channels = clamp(clamp(TILE_ELEMENTS / p->kernel_length, 1, TILE_CHANNELS_MAX), 1, p->d_model);

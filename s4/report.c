@@ -51,9 +51,11 @@ static void write_table(const s4_plan *plan, const s4_plan_info *info, text_buff
            s4_direction_name(p->direction), s4_mode_name(p->mode), (long long)p->batch, (long long)p->length,
            (long long)p->kernel_length, (long long)p->d_model, (long long)p->d_state, (long long)p->rank,
            s4_dtype_name(p->dtype), p->threads, p->threads == 1 ? "" : "s");
-    append(text, "algorithm %s, FFT length %lld, blocks of %lld channels and %lld batch rows, kernel spectra %s\n",
-           s4_algorithm_name(p->algorithm), (long long)info->fft_length, (long long)info->block_channels,
-           (long long)info->block_batch, info->resident ? "kept" : "made block by block");
+    append(text, "algorithm %s, %s %lld, blocks of %lld channels and %lld batch rows, %s %s\n",
+           s4_algorithm_name(p->algorithm), info->chunk ? "chunks of" : "FFT length",
+           (long long)(info->chunk ? info->chunk : info->fft_length), (long long)info->block_channels,
+           (long long)info->block_batch, info->chunk ? "chunk matrices" : "kernel spectra",
+           info->resident ? "kept" : "made block by block");
     append(text, "parameters and what depends on them only: double, on the host from set-up on\n\n");
     append(text, "%4s  %-21s %-9s %-5s %-9s %s\n", "", "operation", "stage", "place", "phase", "repeated");
     for (int64_t i = 0; i < info->operations; i++) {
@@ -106,6 +108,7 @@ static cJSON *make_json(const s4_plan *plan, const s4_plan_info *info)
         cJSON_AddStringToObject(placement, s4_stage_name((s4_stage)stage), s4_place_name(p->placement.stage[stage]));
     cJSON_AddStringToObject(root, "algorithm", s4_algorithm_name(p->algorithm));
     number(root, "fft_length", info->fft_length);
+    number(root, "chunk", info->chunk);
     cJSON *blocks = cJSON_AddObjectToObject(root, "blocks");
     number(blocks, "channels", info->block_channels);
     number(blocks, "batch", info->block_batch);

@@ -123,7 +123,7 @@ static s4_status check_direction(const s4_plan *plan, const char *call, int allo
                    s4_direction_name(plan->problem.direction));
 }
 
-/* A DPLR layer trains by FFT from C~ of exactly the plan's kernel length: that is what is stored, and the leaf. */
+/* A DPLR layer trains what it stores, the leaf: by FFT C~ of exactly the plan's kernel length, in chunks plain C. */
 static s4_status check_leaf(const s4_plan *plan, const s4_layer *layer)
 {
     if (plan->problem.mode == S4_MODE_DIAG) return S4_OK;
@@ -136,7 +136,15 @@ static s4_status check_leaf(const s4_plan *plan, const s4_layer *layer)
                        (long long)plan->shape.kernel_length, (long long)length, (long long)layer->c_length,
                        plan->shape.rate);
     }
-    if (plan->problem.direction != S4_DIRECTION_TRAINING || layer->c_length == plan->shape.kernel_length) return S4_OK;
+    if (plan->problem.direction != S4_DIRECTION_TRAINING) return S4_OK;
+    if (plan->shape.chunk) {
+        if (!layer->c_length) return S4_OK;
+        return s4_fail(S4_ERROR_UNSUPPORTED,
+                       "the layer stores C~ of length %lld; training by chunked needs plain C: call "
+                       "s4_layer_setup(context, layer, 0), or `s4 setup --undo`; or train by algorithm fft",
+                       (long long)layer->c_length);
+    }
+    if (layer->c_length == plan->shape.kernel_length) return S4_OK;
     if (!layer->c_length)
         return s4_fail(S4_ERROR_UNSUPPORTED,
                        "the layer stores plain C; training by fft needs C~ of length %lld: call "
@@ -241,7 +249,8 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
                     .dstate_out = given.dstate_out,
                     .dstate_in = given.dstate_in,
                     .raw = &raw,
-                    .gradients = &given.gradients};
+                    .gradients = &given.gradients,
+                    .wanted = S4_WANTED_D | S4_WANTED_KERNEL};
     S4_TRY(check_alias(plan, "dy and du", call.dy, &call.dy_strides, call.du, &call.du_strides));
     S4_TRY(check_staged(&call));
     return s4_execute(&call, S4_PHASE_BACKWARD);

@@ -37,7 +37,7 @@ typedef struct s4_problem {
     s4_discretisation discretisation;
     s4_dtype dtype;
     s4_placement placement; /* all zero = cpu. AUTO becomes CPU in this version, and the report says so */
-    s4_algorithm algorithm; /* AUTO = FFT in this version; CHUNKED is S4_ERROR_UNSUPPORTED */
+    s4_algorithm algorithm; /* of forward and training; AUTO: see below */
     s4_step_mode step_mode;
     double rate;            /* multiplies dt; 0 = 1. Training needs 1 */
     int rate_parity;        /* 1: as the published code: the stored C~ is used as it is at rate * dt, which is not its
@@ -64,7 +64,8 @@ S4_API s4_status s4_plan_prepare(s4_plan *plan, s4_context *context);
 /* What was decided. */
 typedef struct s4_plan_info {
     s4_problem problem; /* defaults filled in */
-    int64_t fft_length; /* 0 where there is no convolution */
+    int64_t fft_length; /* 0 where there is no convolution by FFT */
+    int64_t chunk;      /* samples of a chunk; 0 where there is no chunked convolution */
     int64_t block_channels, block_batch; /* what is in work at a time */
     int resident;       /* 1: kernel spectra of all channels are kept from refresh on; 0: made again, block by block */
     int64_t host_peak, device_peak;         /* bytes of the workspace */

@@ -1,0 +1,188 @@
+/*
+ * Panels of chunks (chunk_panel.h): samples in and out, and the recurrence between chunks,
+ *
+ *   S' = S X^T + U M_B
+ *
+ * as one product for all inputs U M_B of a panel, then one step for every chunk. A ragged last chunk is padded with zeros;
+ * the state that counts at the end of a row is then the one before it.
+ */
+#include "cpu/chunk_panel.h"
+
+#include <string.h>
+
+cpu_chunk_group cpu_chunk_group_open(const s4_task *task, int thread, int64_t h, int64_t first)
+{
+    const s4_shape *shape = task->shape;
+    int64_t state = s4_chunk_state(shape), most = s4_chunk_group(shape), panel = most * s4_chunk_panel(shape);
+    int trains = shape->direction == S4_DIRECTION_TRAINING;
+    cpu_chunk_group g = {.task = task, .shape = shape, .h = h, .first = first};
+    g.product = &cpu_products_at(task->device)->of[shape->dtype];
+    g.system = cpu_chunk_system_at(task, h);
+    g.rows = most < task->rows - first ? most : task->rows - first;
+    g.size = (int64_t)g.product->size;
+    g.chunk = shape->chunk;
+    g.state = state;
+    int64_t longest = 0;
+    for (int64_t i = 0; i < g.rows; i++) {
+        g.length[i] = task->lengths ? task->lengths[first + i] : task->length;
+        if (g.length[i] > longest) longest = g.length[i];
+    }
+    g.chunks = (longest + g.chunk - 1) / g.chunk;
+
+    char *at = (char *)task->buffer[S4_BUFFER_CHUNK_ROWS] + thread * s4_chunk_lane(shape);
+    struct {
+        char **elements;
+        int64_t count;
+    } parts[] = {{&g.u, panel * g.chunk},
+                 {&g.out, panel * g.chunk},
+                 {&g.back, trains ? panel * g.chunk : 0},
+                 {&g.states, panel * state},
+                 {&g.kept, trains ? most * s4_chunk_kept(shape) * state : 0},
+                 {&g.scratch, most * state},
+                 {&g.ends, most * g.chunk}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        *parts[i].elements = at;
+        at += parts[i].count * g.size;
+    }
+    g.carry = (double *)at;
+    g.adjoint = g.carry + most * state;
+    g.leaving = g.adjoint + most * state;
+    g.starts = g.leaving + most * state;
+    return g;
+}
+
+/* ---- samples ------------------------------------------------------------------------------------------------------- */
+
+char *cpu_chunk_sample(const cpu_chunk_group *g, cpu_chunk_tensor tensor, int64_t i, int64_t t)
+{
+    const s4_strides *s = tensor.strides;
+    int64_t offset = (g->first + i) * s->batch + (g->h - g->task->channel) * s->channel;
+    offset += tensor.output * s->output + t * s->time;
+    return (char *)(uintptr_t)tensor.samples + offset * g->size;
+}
+
+static int64_t clamp(int64_t value, int64_t high) { return value < 0 ? 0 : value > high ? high : value; }
+
+/* count samples, strides in elements */
+static void copy(int64_t size, int64_t count, const void *from, int64_t from_step, void *to, int64_t to_step)
+{
+    if (from_step == 1 && to_step == 1)
+        memcpy(to, from, (size_t)(count * size));
+    else if (size == sizeof(float))
+        for (int64_t t = 0; t < count; t++) ((float *)to)[t * to_step] = ((const float *)from)[t * from_step];
+    else
+        for (int64_t t = 0; t < count; t++) ((double *)to)[t * to_step] = ((const double *)from)[t * from_step];
+}
+
+static void clear(int64_t size, int64_t count, void *to, int64_t step)
+{
+    for (int64_t t = 0; t < count; t++) memset((char *)to + t * step * size, 0, (size_t)size);
+}
+
+void cpu_chunk_gather(const cpu_chunk_group *g, cpu_chunk_tensor from, int64_t first, int64_t count, void *panel)
+{
+    char *row = panel;
+    for (int64_t j = first; j < first + count; j++)
+        for (int64_t i = 0; i < g->rows; i++, row += g->chunk * g->size) {
+            int64_t counting = clamp(g->length[i] - j * g->chunk, g->chunk);
+            if (counting)
+                copy(g->size, counting, cpu_chunk_sample(g, from, i, j * g->chunk), from.strides->time, row, 1);
+            memset(row + counting * g->size, 0, (size_t)((g->chunk - counting) * g->size));
+        }
+}
+
+void cpu_chunk_scatter(const cpu_chunk_group *g, const void *panel, int64_t first, int64_t count, cpu_chunk_tensor to)
+{
+    const char *row = panel;
+    for (int64_t j = first; j < first + count; j++)
+        for (int64_t i = 0; i < g->rows; i++, row += g->chunk * g->size) {
+            int64_t counting = clamp(g->length[i] - j * g->chunk, g->chunk);
+            int64_t there = clamp(g->task->length - j * g->chunk, g->chunk);
+            char *samples = cpu_chunk_sample(g, to, i, j * g->chunk);
+            copy(g->size, counting, row, 1, samples, to.strides->time);
+            clear(g->size, there - counting, samples + counting * to.strides->time * g->size, to.strides->time);
+        }
+}
+
+void cpu_chunk_clear_rest(const cpu_chunk_group *g, cpu_chunk_tensor to)
+{
+    int64_t from = g->chunks * g->chunk;
+    for (int64_t i = 0; i < g->rows && from < g->task->length; i++)
+        clear(g->size, g->task->length - from, cpu_chunk_sample(g, to, i, from), to.strides->time);
+}
+
+/* ---- states -------------------------------------------------------------------------------------------------------- */
+
+/* The state of row i in a tensor of the caller. */
+static int64_t state_at(const cpu_chunk_group *g, int64_t i)
+{
+    return ((g->task->row + g->first + i) * g->shape->d_model + g->h) * 2 * g->shape->modes;
+}
+
+void cpu_chunk_load_states(const cpu_chunk_group *g, const double *states, double *carry)
+{
+    int64_t modes = g->shape->modes, half = g->state / 2;
+    memset(carry, 0, (size_t)(g->rows * g->state) * sizeof *carry);
+    for (int64_t i = 0; states && i < g->rows; i++) {
+        const double *from = states + state_at(g, i);
+        double *to = carry + i * g->state;
+        for (int64_t n = 0; n < modes; n++) {
+            to[n] = from[2 * n];
+            to[half + n] = from[2 * n + 1];
+        }
+    }
+}
+
+void cpu_chunk_store_states(const cpu_chunk_group *g, const double *carry, double *states)
+{
+    int64_t modes = g->shape->modes, half = g->state / 2;
+    for (int64_t i = 0; i < g->rows; i++) {
+        const double *from = carry + i * g->state;
+        double *to = states + state_at(g, i);
+        for (int64_t n = 0; n < modes; n++) {
+            to[2 * n] = from[n];
+            to[2 * n + 1] = from[half + n];
+        }
+    }
+}
+
+void cpu_chunk_step(const cpu_chunk_group *g, const void *power, double *carry, void *inputs)
+{
+    cpu_recurrence r = {.rows = g->rows, .state = g->state, .carry = carry, .inputs = inputs, .scratch = g->scratch};
+    if (g->shape->mode == S4_MODE_DPLR) {
+        r.matrix = power;
+        g->product->step_dense(&r);
+    } else {
+        r.poles = power;
+        g->product->step_modes(&r);
+    }
+}
+
+/* Keeps the states of rows whose last whole chunk was number j - 1. */
+static void keep_leaving(const cpu_chunk_group *g, int64_t j)
+{
+    for (int64_t i = 0; i < g->rows; i++)
+        if (g->length[i] / g->chunk == j)
+            memcpy(g->leaving + i * g->state, g->carry + i * g->state, (size_t)g->state * sizeof(double));
+}
+
+void cpu_chunk_states(const cpu_chunk_group *g, int64_t first, int64_t count, void *states)
+{
+    cpu_chunk_gather(g, (cpu_chunk_tensor){g->task->u, &g->task->u_strides, 0}, first, count, g->u);
+    cpu_matrices inputs = {.rows = count * g->rows,
+                           .columns = g->state,
+                           .depth = g->chunk,
+                           .a = g->u,
+                           .a_row = g->chunk,
+                           .a_depth = 1,
+                           .b = g->system.into,
+                           .b_depth = g->state,
+                           .c = states,
+                           .c_row = g->state};
+    g->product->set(&inputs);
+    for (int64_t j = first; j < first + count; j++) {
+        if (g->shape->states) keep_leaving(g, j);
+        cpu_chunk_step(g, g->system.power, g->carry, (char *)states + (j - first) * g->rows * g->state * g->size);
+    }
+    if (g->shape->states) keep_leaving(g, first + count);
+}

@@ -1,0 +1,83 @@
+/*
+ * Products of small matrices in both precisions: product_typed.h, once for each.
+ *
+ * A tile of TILE_ROWS rows and two vectors of columns is kept in registers over the whole depth: every element of b that
+ * is loaded serves TILE_ROWS products. Rows that are left are tiles of four, two and one.
+ */
+#include "cpu/level/product.h"
+
+#include <string.h>
+
+#include "cpu/level/vector.h"
+
+#if CPU_VECTOR_BYTES == 64
+#define TILE_ROWS 8 /* 32 registers */
+#define STEP_ROWS 4
+#else
+#define TILE_ROWS 4
+#define STEP_ROWS 2
+#endif
+
+/* As many floats as a vector of doubles has. */
+typedef float cpu_half_floats __attribute__((vector_size(CPU_VECTOR_BYTES / 2)));
+
+/* What becomes of a product. */
+typedef enum ending { SET, ADD, SUM } ending;
+
+static inline void add_floats(double *to, cpu_floats v)
+{
+    cpu_half_floats half[2];
+    memcpy(half, &v, sizeof v);
+    cpu_store_doubles(to, cpu_load_doubles(to) + __builtin_convertvector(half[0], cpu_doubles));
+    to += CPU_DOUBLES;
+    cpu_store_doubles(to, cpu_load_doubles(to) + __builtin_convertvector(half[1], cpu_doubles));
+}
+static inline void add_doubles(double *to, cpu_doubles v) { cpu_store_doubles(to, cpu_load_doubles(to) + v); }
+
+#define REAL float
+#define VECTOR cpu_floats
+#define LANES CPU_FLOATS
+#define TYPED(name) name##_f32
+#define LOAD cpu_load_floats
+#define STORE cpu_store_floats
+#define ALL cpu_all_floats
+#define ADD_TO_DOUBLES add_floats
+#include "cpu/level/product_typed.h"
+#undef REAL
+#undef VECTOR
+#undef LANES
+#undef TYPED
+#undef LOAD
+#undef STORE
+#undef ALL
+#undef ADD_TO_DOUBLES
+
+#define REAL double
+#define VECTOR cpu_doubles
+#define LANES CPU_DOUBLES
+#define TYPED(name) name##_f64
+#define LOAD cpu_load_doubles
+#define STORE cpu_store_doubles
+#define ALL cpu_all_doubles
+#define ADD_TO_DOUBLES add_doubles
+#include "cpu/level/product_typed.h"
+#undef REAL
+#undef VECTOR
+#undef LANES
+#undef TYPED
+#undef LOAD
+#undef STORE
+#undef ALL
+#undef ADD_TO_DOUBLES
+
+#define TABLE(suffix, real)                                                                                            \
+    {.size = sizeof(real),                                                                                             \
+     .set = set_##suffix,                                                                                              \
+     .add = add_##suffix,                                                                                              \
+     .sum = sum_##suffix,                                                                                              \
+     .step_dense = step_dense_##suffix,                                                                                \
+     .step_modes = step_modes_##suffix,                                                                                \
+     .inner = inner_##suffix,                                                                                          \
+     .sum_modes = sum_modes_##suffix}
+
+const cpu_products CPU_AT_LEVEL(cpu_products_at) = {.of = {[S4_F32] = TABLE(f32, float), [S4_F64] = TABLE(f64, double)}};

@@ -1,0 +1,368 @@
+/*
+ * Gradients of the convolution in chunks, of plain C: against finite differences of the forward call with respect to all
+ * that a call takes, against the reference, against the algorithm fft where it has the same leaf, against themselves in
+ * two calls; and what they do not depend on.
+ */
+#include <math.h>
+
+#include "allocations.h"
+#include "chunked.h"
+#include "expect.h"
+#include "place.h"
+#include "tolerances.h"
+
+/* Differences at steps of 1e-3, extrapolated to sixth order, of a loss that is good to 1e-14. */
+#define TOLERANCE_DIFFERENCE 1e-8
+
+static s4_context *open(void)
+{
+    if (place_has_gpu())
+        cr_skip_test("placement %s: chunks are the CPU's", place_text());
+    return context_open();
+}
+
+/* ---- finite differences -------------------------------------------------------------------------------------------- */
+
+static double loss_of(session *s, const chunked_call *c)
+{
+    double *y = numbers(chunked_outputs(c)), *out = numbers(chunked_states(c)), sum = 0;
+    s4_forward_io io;
+    S4_INIT(&io);
+    io.u = c->u;
+    io.y = y;
+    io.state_in = c->x0;
+    io.state_out = c->states ? out : NULL;
+    io.lengths = c->lengths;
+    must(s4_plan_refresh(s->plan, c->layer, s->workspace));
+    must(s4_plan_forward(s->plan, c->layer, s->workspace, &io));
+    for (int64_t i = 0; i < chunked_outputs(c); i++) sum += y[i] * c->G[i];
+    for (int64_t i = 0; c->ds && i < chunked_states(c); i++) sum += out[i] * c->ds[i];
+    return sum;
+}
+
+/* Central differences at three steps, extrapolated to sixth order. */
+static double derivative(session *s, const chunked_call *c, double *value)
+{
+    const double at = *value, step = 1e-3;
+    double difference[3];
+    for (int i = 0; i < 3; i++) {
+        const double h = step * (i + 1);
+        *value = at + h;
+        must(s4_layer_changed(c->layer, S4_PARAMETER_ALL));
+        const double up = loss_of(s, c);
+        *value = at - h;
+        must(s4_layer_changed(c->layer, S4_PARAMETER_ALL));
+        difference[i] = (up - loss_of(s, c)) / (2 * h);
+    }
+    *value = at;
+    must(s4_layer_changed(c->layer, S4_PARAMETER_ALL));
+    return 1.5 * difference[0] - 0.6 * difference[1] + 0.1 * difference[2];
+}
+
+static chunked_result differences(s4_context *context, const chunked_call *c)
+{
+    const s4_problem problem = chunked_problem(c, S4_DIRECTION_FORWARD);
+    session s = session_open(context, &problem);
+    chunked_result r = {.g = gradients_zero(c->layer, chunked_inputs(c)), .entering = numbers(chunked_states(c))};
+    for (int q = 0; q < S4_PARAMETER_COUNT; q++)
+        for (int64_t i = 0; i < r.g.count[q]; i++)
+            r.g.parameter[q][i] = derivative(&s, c, &layer_data(c->layer, (s4_parameter)q)[i]);
+    for (int64_t i = 0; i < chunked_inputs(c); i++) r.g.du[i] = derivative(&s, c, &c->u[i]);
+    for (int64_t i = 0; c->x0 && i < chunked_states(c); i++) r.entering[i] = derivative(&s, c, &c->x0[i]);
+    session_close(&s);
+    return r;
+}
+
+static void expect_close_results(const chunked_call *c, const chunked_result *got, const chunked_result *expected,
+                                 double tolerance)
+{
+    expect_close_gradients(&got->g, &expected->g, tolerance);
+    if (c->x0)
+        expect_close("gradient of x0", chunked_states(c), got->entering, expected->entering, tolerance, 1e-6);
+}
+
+static void compare(s4_context *context, const chunked_call *c, const chunked_result *expected, double tolerance)
+{
+    chunked_result got = chunked_backward(context, c);
+    expect_close_results(c, &got, expected, tolerance);
+    chunked_call single = *c;
+    single.dtype = S4_F32;
+    got = chunked_backward(context, &single);
+    expect_close_results(c, &got, expected, TOLERANCE_F32_GRADIENT);
+}
+
+Test(chunked_gradient, are_differences)
+{
+    static const int64_t lengths[] = {1, 31, 33, 75};
+    s4_context *context = open();
+    for (int k = 0; k < chunked_kind_count; k++)
+        for (int i = 0; i < 4; i++) {
+            if (chunked_kinds[k].shape.d_state > 16 && i != 2)
+                continue;
+            about("%s, length %d", chunked_kinds[k].name, (int)lengths[i]);
+            s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
+            const chunked_call c = chunked_open(layer, 2, lengths[i], i != 1, (uint64_t)(10 * k + i));
+            const chunked_result expected = differences(context, &c);
+            compare(context, &c, &expected, TOLERANCE_DIFFERENCE);
+            s4_layer_destroy(layer);
+        }
+    s4_context_destroy(context);
+}
+
+Test(chunked_gradient, with_lengths)
+{
+    static const int64_t lengths[] = {70, 0, 32, 33, 64, 5};
+    s4_context *context = open();
+    for (int k = 0; k < chunked_kind_count; k++) {
+        about("%s", chunked_kinds[k].name);
+        s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
+        if (chunked_kinds[k].shape.d_state <= 16) {
+            chunked_call c = chunked_open(layer, 6, 70, 1, (uint64_t)k);
+            c.lengths = lengths;
+            const chunked_result expected = differences(context, &c);
+            compare(context, &c, &expected, TOLERANCE_DIFFERENCE);
+        }
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
+/* ---- the reference, and fft ---------------------------------------------------------------------------------------- */
+
+Test(chunked_gradient, against_reference)
+{
+    static const int64_t lengths[] = {1, 2, 3, 8, 31, 64, 65, 200};
+    s4_context *context = open();
+    for (int rank = 1; rank <= 3; rank++)
+        for (int i = 0; i < 8; i++) {
+            about("rank %d, length %d", rank, (int)lengths[i]);
+            const layer_shape shape = {.d_model = 2, .d_state = 6, .rank = rank, .n_ssm = 1 + i % 2, .dt_untied = i % 2,
+                                       .plain_transforms = 1};
+            s4_layer *layer = layer_random(&shape, (uint64_t)(10 * rank + i));
+            const chunked_call c = chunked_open(layer, 2, lengths[i], 1, (uint64_t)(10 * rank + i));
+            const struct ref_layer reference = layer_reference(layer);
+            chunked_result expected = {.g = gradients_zero(layer, chunked_inputs(&c)),
+                                       .entering = numbers(chunked_states(&c))};
+            const struct ref_loss loss = {.leaf = REF_LEAF_C, .route = REF_ROUTE_STRUCTURED,
+                                          .kernel_length = (int)c.T, .batch = (int)c.B, .input_length = (int)c.T,
+                                          .u = c.u, .G = c.G, .state_in = c.x0, .g_state_out = c.ds};
+            const struct ref_gradients out = {.inv_dt = expected.g.parameter[S4_PARAMETER_INV_DT],
+                                              .A_real = expected.g.parameter[S4_PARAMETER_A_REAL],
+                                              .A_imag = expected.g.parameter[S4_PARAMETER_A_IMAG],
+                                              .B = expected.g.parameter[S4_PARAMETER_B],
+                                              .P = expected.g.parameter[S4_PARAMETER_P],
+                                              .C = expected.g.parameter[S4_PARAMETER_C],
+                                              .D = expected.g.parameter[S4_PARAMETER_D],
+                                              .u = expected.g.du,
+                                              .state_in = expected.entering};
+            const double miss = ref_gradients(&reference, &loss, &out);
+            check(miss <= TOLERANCE_GRADIENT_DIFFERENCE, "[%s] the reference is good to %.3g only", about_text(), miss);
+            compare(context, &c, &expected, TOLERANCE_GRADIENT_DIFFERENCE + miss);
+            s4_layer_destroy(layer);
+        }
+    s4_context_destroy(context);
+}
+
+/* Diagonal layers train C either way; 70000 samples are more than the states that are kept at a time. */
+Test(chunked_gradient, against_fft)
+{
+    static const int64_t sizes[][2] = {{5, 200}, {17, 64}, {3, 1000}, {2, 5000}, {1, 70000}};
+    s4_context *context = open();
+    for (int k = 0; k < chunked_kind_count; k++)
+        for (int i = 0; i < 5; i++) {
+            if (chunked_kinds[k].shape.mode != S4_MODE_DIAG || (i == 4 && k != 6))
+                continue;
+            about("%s, %d rows of %d", chunked_kinds[k].name, (int)sizes[i][0], (int)sizes[i][1]);
+            s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
+            chunked_call c = chunked_open(layer, sizes[i][0], sizes[i][1], i < 3, (uint64_t)(10 * k + i));
+            c.algorithm = S4_ALGORITHM_FFT;
+            const chunked_result expected = chunked_backward(context, &c);
+            c.algorithm = S4_ALGORITHM_CHUNKED;
+            compare(context, &c, &expected, TOLERANCE_GRADIENT_DIFFERENCE);
+            s4_layer_destroy(layer);
+        }
+    s4_context_destroy(context);
+}
+
+/* A row cut in two, the state handed over: the gradients of one call. The second time, the states of the whole row are
+ * more than are kept at a time. */
+static void compare_two_calls(s4_context *context, const layer_shape *shape, int64_t T, int64_t first)
+{
+    s4_layer *layer = layer_random(shape, 200);
+    const int64_t H = shape->d_model;
+    const chunked_call whole = chunked_open(layer, 1, T, 1, 300);
+    const chunked_result expected = chunked_backward(context, &whole);
+    chunked_call part[2] = {whole, whole};
+    for (int i = 0; i < 2; i++) {
+        chunked_call *p = &part[i];
+        const int64_t from = i == 0 ? 0 : first;
+        p->T = i == 0 ? first : T - first;
+        p->u = numbers(H * p->T);
+        p->G = numbers(H * p->T);
+        for (int64_t j = 0; j < H * p->T; j++) {
+            p->u[j] = whole.u[j / p->T * T + from + j % p->T];
+            p->G[j] = whole.G[j / p->T * T + from + j % p->T];
+        }
+    }
+    part[1].x0 = chunked_forward(context, &part[0]).state;
+    const chunked_result tail = chunked_backward(context, &part[1]);
+    part[0].ds = tail.entering;
+    chunked_result got = chunked_backward(context, &part[0]);
+    for (int q = 0; q < S4_PARAMETER_COUNT; q++)
+        for (int64_t i = 0; i < got.g.count[q]; i++) got.g.parameter[q][i] += tail.g.parameter[q][i];
+    double *du = numbers(H * T);
+    for (int64_t h = 0; h < H; h++)
+        for (int64_t t = 0; t < T; t++)
+            du[h * T + t] = t < first ? got.g.du[h * first + t] : tail.g.du[h * (T - first) + t - first];
+    got.g.du = du;
+    got.g.du_count = H * T;
+    expect_close_results(&whole, &got, &expected, TOLERANCE_STATE);
+    s4_layer_destroy(layer);
+}
+
+Test(chunked_gradient, of_two_calls_add_up)
+{
+    static const layer_shape dplr = {.d_model = 2, .d_state = 6, .rank = 2, .plain_transforms = 1};
+    static const layer_shape diagonal = {
+        .d_model = 2, .d_state = 6, .mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .plain_transforms = 1};
+    s4_context *context = open();
+    for (int i = 0; i < 2; i++) {
+        about("%s", i == 0 ? "dplr" : "diag");
+        compare_two_calls(context, i == 0 ? &dplr : &diagonal, 300, 137);
+        compare_two_calls(context, i == 0 ? &dplr : &diagonal, i == 0 ? 40000 : 150000, i == 0 ? 19999 : 80001);
+    }
+    s4_context_destroy(context);
+}
+
+/* ---- what they do not depend on ------------------------------------------------------------------------------------- */
+
+Test(chunked_gradient, have_the_same_bits)
+{
+    static const struct {
+        int threads;
+        s4_layout layout;
+        int least_budget;
+        int64_t planned_batch;
+    } ways[] = {{2, S4_LAYOUT_BHL, 0, 0}, {5, S4_LAYOUT_BHL, 1, 0}, {1, S4_LAYOUT_BLH, 0, 0}, {1, S4_LAYOUT_BLH, 1, 30}};
+    s4_context *context = open();
+    for (int k = 0; k < chunked_kind_count; k++)
+        for (int single = 0; single < 2; single++) {
+            s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
+            chunked_call c = chunked_open(layer, 18, 101, 1, (uint64_t)k);
+            c.dtype = single ? S4_F32 : S4_F64;
+            const chunked_result expected = chunked_backward(context, &c);
+            for (int i = 0; i < 4; i++) {
+                about("%s, way %d", chunked_kinds[k].name, i);
+                chunked_call other = c;
+                other.threads = ways[i].threads;
+                other.layout = ways[i].layout;
+                other.planned_batch = ways[i].planned_batch;
+                if (ways[i].least_budget) {
+                    const s4_problem problem = chunked_problem(&other, S4_DIRECTION_TRAINING);
+                    session s = session_open(context, &problem);
+                    other.host_budget = s.info.host_minimum;
+                    session_close(&s);
+                }
+                const chunked_result got = chunked_backward(context, &other);
+                expect_same_backward(&c, &got, &expected);
+            }
+            s4_layer_destroy(layer);
+        }
+    s4_context_destroy(context);
+}
+
+/* What is asked for has the bits it has when all is asked for. */
+Test(chunked_gradient, of_what_is_asked_for)
+{
+    s4_context *context = open();
+    for (int k = 0; k < chunked_kind_count; k += 6)
+        for (unsigned frozen = 0; frozen < 1u << S4_PARAMETER_COUNT; frozen += 5) {
+            about("%s, frozen %u", chunked_kinds[k].name, frozen);
+            s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
+            chunked_call c = chunked_open(layer, 3, 40, 1, (uint64_t)k);
+            const chunked_result expected = chunked_backward(context, &c);
+            c.frozen = frozen;
+            c.no_du = frozen % 2;
+            chunked_result got = chunked_backward(context, &c);
+            for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+                if (frozen >> p & 1)
+                    got.g.parameter[p] = expected.g.parameter[p];
+            if (c.no_du)
+                got.g.du = expected.g.du;
+            expect_same_backward(&c, &got, &expected);
+            s4_layer_destroy(layer);
+        }
+    s4_context_destroy(context);
+}
+
+/* Each of x0, the gradient of the state that leaves, and that of the one that enters may be missing. */
+Test(chunked_gradient, of_what_is_given)
+{
+    s4_context *context = open();
+    for (int i = 0; i < 8; i++) {
+        about("%s, %s x0, %s ds", i & 4 ? "diag" : "dplr", i & 1 ? "with" : "no", i & 2 ? "with" : "no");
+        s4_layer *layer = layer_random(&chunked_kinds[i & 4 ? 6 : 0].shape, (uint64_t)i);
+        chunked_call c = chunked_open(layer, 2, 40, 1, (uint64_t)i);
+        c.x0 = i & 1 ? c.x0 : NULL;
+        c.ds = i & 2 ? c.ds : NULL;
+        const chunked_result expected = differences(context, &c);
+        compare(context, &c, &expected, TOLERANCE_DIFFERENCE);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
+/* du in the place of dy. */
+Test(chunked_gradient, in_place)
+{
+    s4_context *context = open();
+    for (int i = 0; i < 2; i++) {
+        s4_layer *layer = layer_random(&chunked_kinds[i ? 6 : 0].shape, 1);
+        const chunked_call c = chunked_open(layer, 3, 5000, 0, 1);
+        const chunked_result expected = chunked_backward(context, &c);
+        const s4_problem problem = chunked_problem(&c, S4_DIRECTION_TRAINING);
+        session s = session_open(context, &problem);
+        double *both = numbers_copy(chunked_outputs(&c), c.G);
+        s4_backward_io io;
+        S4_INIT(&io);
+        io.u = c.u;
+        io.dy = io.du = both;
+        must(s4_plan_refresh(s.plan, layer, s.workspace));
+        must(s4_plan_backward(s.plan, layer, s.workspace, &io));
+        expect_same_bits("du", chunked_inputs(&c), both, expected.g.du);
+        session_close(&s);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
+Test(chunked_gradient, allocate_nothing)
+{
+    s4_context *context = open();
+    for (int i = 0; i < 2; i++) {
+        s4_layer *layer = layer_random(&chunked_kinds[i ? 6 : 0].shape, 1);
+        const chunked_call c = chunked_open(layer, 3, 100, 1, 1);
+        const s4_problem problem = chunked_problem(&c, S4_DIRECTION_TRAINING);
+        session s = session_open(context, &problem);
+        gradients g = gradients_zero(layer, chunked_inputs(&c));
+        s4_backward_io io;
+        S4_INIT(&io);
+        io.u = c.u;
+        io.dy = c.G;
+        io.du = g.du;
+        io.dstate_out = c.ds;
+        for (int p = 0; p < S4_PARAMETER_COUNT; p++) io.gradients.parameter[p] = g.parameter[p];
+        must(s4_plan_refresh(s.plan, layer, s.workspace));
+        must(s4_plan_backward(s.plan, layer, s.workspace, &io));
+        if (allocations_supported()) {
+            allocations_begin();
+            must(s4_plan_refresh(s.plan, layer, s.workspace));
+            must(s4_plan_backward(s.plan, layer, s.workspace, &io));
+            const long count = allocations_end();
+            check(count == 0, "%ld allocations", count);
+        }
+        session_close(&s);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
