@@ -70,63 +70,84 @@ static void add_transposed(const cpu_chunk_group *g, int64_t rows, const void *a
     g->product->sum(&m);
 }
 
-/* What one output gives: its G in g->out. */
+/* Panels in work. */
+typedef struct panels {
+    const void *u, *dy, *states; /* S */
+    void *du;
+} panels;
+
+/* What one output gives. */
 static void through_output(const cpu_chunk_group *g, const needs *need, int64_t output, int64_t count,
-                           const void *states, const cpu_chunk_sums *sums, double *gradient_d)
+                           const panels *p, const cpu_chunk_sums *sums, double *gradient_d)
 {
     int64_t rows = count * g->rows, chunk = g->chunk, state = g->state;
     void (*put)(const cpu_matrices *) = output ? g->product->add : g->product->set;
-    if (need->d) *gradient_d += g->product->inner(rows * chunk, g->u, g->out);
+    if (need->d) *gradient_d += g->product->inner(rows * chunk, p->u, p->dy);
     if (need->adjoints) {
         const char *out_back = (char *)g->system.out_back + output * chunk * state * g->size;
-        cpu_matrices m = of_panel(rows, g->out, chunk, out_back, state);
+        cpu_matrices m = of_panel(rows, p->dy, chunk, out_back, state);
         m.c = g->states;
         put(&m);
     }
     if (need->du) {
         const char *kernel = (char *)g->system.kernel_back + (2 * output * chunk + chunk - 1) * g->size;
-        cpu_matrices m = of_panel(rows, g->out, chunk, kernel, chunk);
+        cpu_matrices m = of_panel(rows, p->dy, chunk, kernel, chunk);
         m.b_depth = -1;
         m.part = CPU_PRODUCT_B_LOWER;
-        m.c = g->back;
+        m.c = p->du;
         put(&m);
     }
     if (need->sums_of_kernel)
-        add_transposed(g, rows, g->u, chunk, g->out, chunk, CPU_PRODUCT_C_UPPER, sums->kernel + output * chunk * chunk);
+        add_transposed(g, rows, p->u, chunk, p->dy, chunk, CPU_PRODUCT_C_UPPER, sums->kernel + output * chunk * chunk);
     if (need->sums_of_c)
-        add_transposed(g, rows, states, state, g->out, chunk, CPU_PRODUCT_WHOLE, sums->out + output * state * chunk);
+        add_transposed(g, rows, p->states, state, p->dy, chunk, CPU_PRODUCT_WHOLE, sums->out + output * state * chunk);
+}
+
+/* Adds the adjoints of the states that leave rows whose last whole chunk is number j - 1. */
+static void enter(const cpu_chunk_group *g, int64_t j)
+{
+    for (int64_t i = 0; g->task->dstate_out && i < g->rows; i++) {
+        double *adjoint = g->adjoint + i * g->state;
+        if (g->length[i] / g->chunk != j) continue;
+        for (int64_t n = 0; n < g->state; n++) adjoint[n] += g->leaving[i * g->state + n];
+    }
+}
+
+/* The last chunk before `end` that is the last whole one of some row, not before `first`. */
+static int64_t last_end(const cpu_chunk_group *g, int64_t first, int64_t end)
+{
+    int64_t last = first;
+    for (int64_t j = first; (j = cpu_chunk_next_end(g, j, end)) < end;) last = j;
+    return last;
 }
 
 /* Adjoints of the states that leave the chunks of a panel, in g->states; of what enters it, in g->adjoint. */
 static void adjoints(const cpu_chunk_group *g, int64_t first, int64_t count)
 {
-    for (int64_t j = first + count - 1; j >= first; j--) {
-        for (int64_t i = 0; g->task->dstate_out && i < g->rows; i++) {
-            double *adjoint = g->adjoint + i * g->state;
-            if (g->length[i] / g->chunk != j + 1) continue;
-            for (int64_t n = 0; n < g->state; n++) adjoint[n] += g->leaving[i * g->state + n];
-        }
-        char *of_chunk = g->states + (j - first) * g->rows * g->state * g->size;
-        cpu_chunk_step(g, g->system.power_back, g->adjoint, of_chunk);
+    for (int64_t end = first + count; end > first;) {
+        int64_t next = last_end(g, first, end);
+        enter(g, end);
+        cpu_chunk_steps(g, g->system.power_back, end - 1 - first, end - next, -1, g->adjoint, g->states);
+        end = next;
     }
 }
 
-/* What adjoints give to du, and to the sums; states: S. */
-static void through_adjoints(const cpu_chunk_group *g, const needs *need, int64_t count, const void *states,
+/* What adjoints give to du, and to the sums. */
+static void through_adjoints(const cpu_chunk_group *g, const needs *need, int64_t count, const panels *p,
                              const cpu_chunk_sums *sums)
 {
     int64_t rows = count * g->rows, chunk = g->chunk, state = g->state;
     if (need->du) {
         cpu_matrices m = of_panel(rows, g->states, state, g->system.into_back, chunk);
-        m.c = g->back;
+        m.c = p->du;
         g->product->add(&m);
     }
     if (!need->sums_of_system) return;
-    add_transposed(g, rows, g->u, chunk, g->states, state, CPU_PRODUCT_WHOLE, sums->into);
+    add_transposed(g, rows, p->u, chunk, g->states, state, CPU_PRODUCT_WHOLE, sums->into);
     if (g->shape->mode == S4_MODE_DPLR)
-        add_transposed(g, rows, g->states, state, states, state, CPU_PRODUCT_WHOLE, sums->power);
+        add_transposed(g, rows, g->states, state, p->states, state, CPU_PRODUCT_WHOLE, sums->power);
     else
-        g->product->sum_modes(rows, state, g->states, states, sums->power);
+        g->product->sum_modes(rows, state, g->states, p->states, sums->power);
 }
 
 /* ---- ends of rows -------------------------------------------------------------------------------------------------- */
@@ -157,13 +178,13 @@ static void through_ends(const cpu_chunk_group *g, const cpu_chunk_sums *sums)
 }
 
 /* du of the samples after the last whole chunk into the panel of du. */
-static void add_ends(const cpu_chunk_group *g, int64_t first, int64_t count)
+static void add_ends(const cpu_chunk_group *g, int64_t first, int64_t count, char *panel)
 {
     for (int64_t i = 0; i < g->rows; i++) {
         int64_t j = g->length[i] / g->chunk - first;
         if (j < 0 || j >= count) continue;
         const char *ends = g->ends + i * g->chunk * g->size;
-        char *row = g->back + (j * g->rows + i) * g->chunk * g->size;
+        char *row = panel + (j * g->rows + i) * g->chunk * g->size;
         for (int64_t t = 0; t < g->chunk; t++) {
             double du = cpu_sample(g->shape->dtype, row, t) + cpu_sample(g->shape->dtype, ends, t);
             cpu_put_sample(g->shape->dtype, row, t, du);
@@ -181,7 +202,9 @@ static void make_states(const cpu_chunk_group *g, int64_t first, int64_t end, in
     int64_t panel = s4_chunk_panel(g->shape);
     for (int64_t at = first; at < end; at += panel) {
         char *states = g->kept + (keep ? (at - first) * g->rows * g->state * g->size : 0);
-        cpu_chunk_states(g, at, least(panel, end - at), states);
+        int64_t count = least(panel, end - at);
+        cpu_chunk_tensor u = {g->task->u, &g->task->u_strides, 0};
+        cpu_chunk_states(g, at, count, cpu_chunk_gather(g, u, at, count, g->u), states);
     }
 }
 
@@ -189,18 +212,20 @@ static void panel_backward(const cpu_chunk_group *g, const needs *need, int64_t 
                            const void *states, const cpu_chunk_sums *sums, double *gradient_d)
 {
     const s4_task *task = g->task;
-    cpu_chunk_gather(g, (cpu_chunk_tensor){task->u, &task->u_strides, 0}, first, count, g->u);
+    cpu_chunk_tensor u = {task->u, &task->u_strides, 0}, du = {task->du, &task->du_strides, 0};
+    panels p = {.states = states, .u = cpu_chunk_gather(g, u, first, count, g->u)};
+    if (need->du) p.du = cpu_chunk_target(g, du, task->dy, first, count, g->back);
     for (int64_t c = 0; c < g->shape->channels; c++) {
-        cpu_chunk_gather(g, (cpu_chunk_tensor){task->dy, &task->dy_strides, c}, first, count, g->out);
-        through_output(g, need, c, count, states, sums, &gradient_d[c * g->shape->d_model]);
+        p.dy = cpu_chunk_gather(g, (cpu_chunk_tensor){task->dy, &task->dy_strides, c}, first, count, g->out);
+        through_output(g, need, c, count, &p, sums, &gradient_d[c * g->shape->d_model]);
     }
     if (need->adjoints) {
         adjoints(g, first, count);
-        through_adjoints(g, need, count, states, sums);
+        through_adjoints(g, need, count, &p, sums);
     }
     if (!need->du) return;
-    if (task->dstate_out) add_ends(g, first, count);
-    cpu_chunk_scatter(g, g->back, first, count, (cpu_chunk_tensor){task->du, &task->du_strides, 0});
+    if (task->dstate_out) add_ends(g, first, count, p.du);
+    cpu_chunk_scatter(g, p.du, first, count, du);
 }
 
 static void group_backward(const cpu_chunk_group *g, const needs *need, const cpu_chunk_sums *sums, double *gradient_d)
@@ -228,9 +253,7 @@ static void group_backward(const cpu_chunk_group *g, const needs *need, const cp
     }
     if (need->du) cpu_chunk_clear_rest(g, (cpu_chunk_tensor){task->du, &task->du_strides, 0});
     if (!task->dstate_in) return;
-    for (int64_t i = 0; task->dstate_out && i < g->rows; i++)
-        for (int64_t n = 0; n < g->state && g->length[i] < g->chunk; n++)
-            g->adjoint[i * g->state + n] += g->leaving[i * g->state + n];
+    enter(g, 0);
     cpu_chunk_store_states(g, g->adjoint, task->dstate_in);
 }
 

@@ -9,12 +9,14 @@
 
 #include "cpu/chunk_panel.h"
 
-static void outputs(const cpu_chunk_group *g, int64_t output, int64_t first, int64_t count)
+static void outputs(const cpu_chunk_group *g, int64_t output, int64_t first, int64_t count, const void *u)
 {
     int64_t chunk = g->chunk;
-    cpu_matrices m = {.rows = count * g->rows, .columns = chunk, .c = g->out, .c_row = chunk};
+    cpu_chunk_tensor y = {g->task->y, &g->task->y_strides, output};
+    cpu_matrices m = {.rows = count * g->rows, .columns = chunk, .c_row = chunk};
+    m.c = cpu_chunk_target(g, y, g->task->u, first, count, g->out);
     m.depth = m.a_row = chunk;
-    m.a = g->u;
+    m.a = u;
     m.a_depth = 1;
     m.b = (char *)g->system.kernel + (2 * output + 1) * chunk * g->size;
     m.b_depth = -1;
@@ -27,7 +29,7 @@ static void outputs(const cpu_chunk_group *g, int64_t output, int64_t first, int
     m.b_depth = chunk;
     m.part = CPU_PRODUCT_WHOLE;
     g->product->add(&m);
-    cpu_chunk_scatter(g, g->out, first, count, (cpu_chunk_tensor){g->task->y, &g->task->y_strides, output});
+    cpu_chunk_scatter(g, m.c, first, count, y);
 }
 
 /* From the states after the last whole chunks to those after the last samples. */
@@ -60,8 +62,9 @@ static void group_forward(const cpu_chunk_group *g, int thread)
     if (!g->chunks) cpu_chunk_load_states(g, g->task->state_in, g->leaving);
     for (int64_t first = 0; first < g->chunks; first += panel) {
         int64_t count = panel < g->chunks - first ? panel : g->chunks - first;
-        cpu_chunk_states(g, first, count, g->states);
-        for (int64_t c = 0; c < g->shape->channels; c++) outputs(g, c, first, count);
+        const void *u = cpu_chunk_gather(g, (cpu_chunk_tensor){g->task->u, &g->task->u_strides, 0}, first, count, g->u);
+        cpu_chunk_states(g, first, count, u, g->states);
+        for (int64_t c = 0; c < g->shape->channels; c++) outputs(g, c, first, count, u);
     }
     for (int64_t c = 0; c < g->shape->channels; c++)
         cpu_chunk_clear_rest(g, (cpu_chunk_tensor){g->task->y, &g->task->y_strides, c});

@@ -79,28 +79,48 @@ static void clear(int64_t size, int64_t count, void *to, int64_t step)
     for (int64_t t = 0; t < count; t++) memset((char *)to + t * step * size, 0, (size_t)size);
 }
 
-void cpu_chunk_gather(const cpu_chunk_group *g, cpu_chunk_tensor from, int64_t first, int64_t count, void *panel)
+/* Whether these chunks lie in a tensor as they do in a panel. */
+static int is_panel(const cpu_chunk_group *g, cpu_chunk_tensor tensor, int64_t first, int64_t count)
 {
+    return g->rows == 1 && tensor.strides->time == 1 && g->length[0] >= (first + count) * g->chunk;
+}
+
+/* Chunks of one row lie one after the other in a panel of that row alone: they are copied as one. */
+static int64_t chunks_at_once(const cpu_chunk_group *g, int64_t count) { return g->rows == 1 ? count : 1; }
+
+void *cpu_chunk_gather(const cpu_chunk_group *g, cpu_chunk_tensor from, int64_t first, int64_t count, void *panel)
+{
+    if (is_panel(g, from, first, count)) return cpu_chunk_sample(g, from, 0, first * g->chunk);
+    int64_t together = chunks_at_once(g, count), samples = together * g->chunk;
     char *row = panel;
-    for (int64_t j = first; j < first + count; j++)
-        for (int64_t i = 0; i < g->rows; i++, row += g->chunk * g->size) {
-            int64_t counting = clamp(g->length[i] - j * g->chunk, g->chunk);
-            if (counting)
-                copy(g->size, counting, cpu_chunk_sample(g, from, i, j * g->chunk), from.strides->time, row, 1);
-            memset(row + counting * g->size, 0, (size_t)((g->chunk - counting) * g->size));
+    for (int64_t j = first; j < first + count; j += together)
+        for (int64_t i = 0; i < g->rows; i++, row += samples * g->size) {
+            int64_t counting = clamp(g->length[i] - j * g->chunk, samples);
+            if (counting) copy(g->size, counting, cpu_chunk_sample(g, from, i, j * g->chunk), from.strides->time, row, 1);
+            if (counting < samples) memset(row + counting * g->size, 0, (size_t)((samples - counting) * g->size));
         }
+    return panel;
+}
+
+void *cpu_chunk_target(const cpu_chunk_group *g, cpu_chunk_tensor to, const void *read, int64_t first, int64_t count,
+                       void *panel)
+{
+    if (to.samples == read || !is_panel(g, to, first, count)) return panel;
+    return cpu_chunk_sample(g, to, 0, first * g->chunk);
 }
 
 void cpu_chunk_scatter(const cpu_chunk_group *g, const void *panel, int64_t first, int64_t count, cpu_chunk_tensor to)
 {
+    int64_t together = chunks_at_once(g, count), samples = together * g->chunk;
     const char *row = panel;
-    for (int64_t j = first; j < first + count; j++)
-        for (int64_t i = 0; i < g->rows; i++, row += g->chunk * g->size) {
-            int64_t counting = clamp(g->length[i] - j * g->chunk, g->chunk);
-            int64_t there = clamp(g->task->length - j * g->chunk, g->chunk);
-            char *samples = cpu_chunk_sample(g, to, i, j * g->chunk);
-            copy(g->size, counting, row, 1, samples, to.strides->time);
-            clear(g->size, there - counting, samples + counting * to.strides->time * g->size, to.strides->time);
+    if (is_panel(g, to, first, count) && panel == cpu_chunk_sample(g, to, 0, first * g->chunk)) return;
+    for (int64_t j = first; j < first + count; j += together)
+        for (int64_t i = 0; i < g->rows; i++, row += samples * g->size) {
+            int64_t counting = clamp(g->length[i] - j * g->chunk, samples);
+            int64_t there = clamp(g->task->length - j * g->chunk, samples);
+            char *at = cpu_chunk_sample(g, to, i, j * g->chunk);
+            copy(g->size, counting, row, 1, at, to.strides->time);
+            clear(g->size, there - counting, at + counting * to.strides->time * g->size, to.strides->time);
         }
 }
 
@@ -146,15 +166,28 @@ void cpu_chunk_store_states(const cpu_chunk_group *g, const double *carry, doubl
     }
 }
 
-void cpu_chunk_step(const cpu_chunk_group *g, const void *power, double *carry, void *inputs)
+int64_t cpu_chunk_next_end(const cpu_chunk_group *g, int64_t after, int64_t end)
 {
-    cpu_recurrence r = {.rows = g->rows, .state = g->state, .carry = carry, .inputs = inputs, .scratch = g->scratch};
+    for (int64_t i = 0; g->shape->states && i < g->rows; i++) {
+        int64_t whole = g->length[i] / g->chunk;
+        if (whole > after && whole < end) end = whole;
+    }
+    return end;
+}
+
+void cpu_chunk_steps(const cpu_chunk_group *g, const void *power, int64_t first, int64_t steps, int direction,
+                     double *carry, void *panel)
+{
+    int64_t one = g->rows * g->state;
+    cpu_recurrence r = {.rows = g->rows, .state = g->state, .steps = steps, .carry = carry, .scratch = g->scratch};
+    r.step = direction * one;
+    r.inputs = (char *)panel + first * one * g->size;
     if (g->shape->mode == S4_MODE_DPLR) {
         r.matrix = power;
-        g->product->step_dense(&r);
+        g->product->steps_dense(&r);
     } else {
         r.poles = power;
-        g->product->step_modes(&r);
+        g->product->steps_modes(&r);
     }
 }
 
@@ -166,13 +199,12 @@ static void keep_leaving(const cpu_chunk_group *g, int64_t j)
             memcpy(g->leaving + i * g->state, g->carry + i * g->state, (size_t)g->state * sizeof(double));
 }
 
-void cpu_chunk_states(const cpu_chunk_group *g, int64_t first, int64_t count, void *states)
+void cpu_chunk_states(const cpu_chunk_group *g, int64_t first, int64_t count, const void *u, void *states)
 {
-    cpu_chunk_gather(g, (cpu_chunk_tensor){g->task->u, &g->task->u_strides, 0}, first, count, g->u);
     cpu_matrices inputs = {.rows = count * g->rows,
                            .columns = g->state,
                            .depth = g->chunk,
-                           .a = g->u,
+                           .a = u,
                            .a_row = g->chunk,
                            .a_depth = 1,
                            .b = g->system.into,
@@ -180,9 +212,11 @@ void cpu_chunk_states(const cpu_chunk_group *g, int64_t first, int64_t count, vo
                            .c = states,
                            .c_row = g->state};
     g->product->set(&inputs);
-    for (int64_t j = first; j < first + count; j++) {
+    for (int64_t j = first; j < first + count;) {
+        int64_t next = cpu_chunk_next_end(g, j, first + count);
         if (g->shape->states) keep_leaving(g, j);
-        cpu_chunk_step(g, g->system.power, g->carry, (char *)states + (j - first) * g->rows * g->state * g->size);
+        cpu_chunk_steps(g, g->system.power, j - first, next - j, 1, g->carry, states);
+        j = next;
     }
     if (g->shape->states) keep_leaving(g, first + count);
 }

@@ -39,9 +39,13 @@ typedef struct cpu_chunk_tensor {
 } cpu_chunk_tensor;
 /* Sample t of row i of the group. */
 char *cpu_chunk_sample(const cpu_chunk_group *group, cpu_chunk_tensor tensor, int64_t i, int64_t t);
-/* panel = chunks first .. first + count - 1, zero where no sample counts. */
-void cpu_chunk_gather(const cpu_chunk_group *group, cpu_chunk_tensor from, int64_t first, int64_t count, void *panel);
-/* The samples that count = panel; what lies beyond them, up to task->length, in these chunks = 0. */
+/* Chunks first .. first + count - 1 as a panel, zero where no sample counts: in `panel`, or where they lie. */
+void *cpu_chunk_gather(const cpu_chunk_group *group, cpu_chunk_tensor from, int64_t first, int64_t count, void *panel);
+/* Where to put such a panel: `panel`, or where it belongs. `read`: a tensor of the caller that is still needed then. */
+void *cpu_chunk_target(const cpu_chunk_group *group, cpu_chunk_tensor to, const void *read, int64_t first, int64_t count,
+                       void *panel);
+/* The samples that count = panel, unless it is where it belongs; what lies beyond them, up to task->length, in these
+ * chunks = 0. */
 void cpu_chunk_scatter(const cpu_chunk_group *group, const void *panel, int64_t first, int64_t count,
                        cpu_chunk_tensor to);
 /* 0 in the samples after the last chunk. */
@@ -51,10 +55,15 @@ void cpu_chunk_clear_rest(const cpu_chunk_group *group, cpu_chunk_tensor to);
 void cpu_chunk_load_states(const cpu_chunk_group *group, const double *states, double *carry);
 void cpu_chunk_store_states(const cpu_chunk_group *group, const double *carry, double *states);
 
-/* u = its chunks; states = those before them, carry after them. Where `leaving` is filled, it has each row's state after
+/* From panel u of these chunks: states = those before them, carry after them. Where `leaving` is filled, it has each row's state after
  * its last whole chunk, once that was met. */
-void cpu_chunk_states(const cpu_chunk_group *group, int64_t first, int64_t count, void *states);
-/* One step of the states (or adjoints) of all rows: rows of inputs become what carry was. */
-void cpu_chunk_step(const cpu_chunk_group *group, const void *power, double *carry, void *inputs);
+void cpu_chunk_states(const cpu_chunk_group *group, int64_t first, int64_t count, const void *u, void *states);
+/* Steps of the states (or adjoints) of all rows, from chunk `first` of a panel on, in this direction: its rows, inputs,
+ * become what carry was. */
+void cpu_chunk_steps(const cpu_chunk_group *group, const void *power, int64_t first, int64_t steps, int direction,
+                     double *carry, void *panel);
+/* The first chunk behind `after` that comes after the last whole one of some row, but not beyond `end`; `end` where states
+ * do not leave. */
+int64_t cpu_chunk_next_end(const cpu_chunk_group *group, int64_t after, int64_t end);
 
 #endif

@@ -32,6 +32,17 @@ static inline void add_floats(double *to, cpu_floats v)
     to += CPU_DOUBLES;
     cpu_store_doubles(to, cpu_load_doubles(to) + __builtin_convertvector(half[1], cpu_doubles));
 }
+static inline cpu_doubles doubles_of_floats(const float *from)
+{
+    cpu_half_floats half;
+    memcpy(&half, from, sizeof half);
+    return __builtin_convertvector(half, cpu_doubles);
+}
+static inline void store_as_floats(float *to, cpu_doubles v)
+{
+    cpu_half_floats half = __builtin_convertvector(v, cpu_half_floats);
+    memcpy(to, &half, sizeof half);
+}
 static inline void add_doubles(double *to, cpu_doubles v) { cpu_store_doubles(to, cpu_load_doubles(to) + v); }
 
 #define REAL float
@@ -42,6 +53,8 @@ static inline void add_doubles(double *to, cpu_doubles v) { cpu_store_doubles(to
 #define STORE cpu_store_floats
 #define ALL cpu_all_floats
 #define ADD_TO_DOUBLES add_floats
+#define TO_DOUBLES doubles_of_floats
+#define FROM_DOUBLES store_as_floats
 #include "cpu/level/product_typed.h"
 #undef REAL
 #undef VECTOR
@@ -51,6 +64,8 @@ static inline void add_doubles(double *to, cpu_doubles v) { cpu_store_doubles(to
 #undef STORE
 #undef ALL
 #undef ADD_TO_DOUBLES
+#undef TO_DOUBLES
+#undef FROM_DOUBLES
 
 #define REAL double
 #define VECTOR cpu_doubles
@@ -60,6 +75,8 @@ static inline void add_doubles(double *to, cpu_doubles v) { cpu_store_doubles(to
 #define STORE cpu_store_doubles
 #define ALL cpu_all_doubles
 #define ADD_TO_DOUBLES add_doubles
+#define TO_DOUBLES cpu_load_doubles
+#define FROM_DOUBLES cpu_store_doubles
 #include "cpu/level/product_typed.h"
 #undef REAL
 #undef VECTOR
@@ -69,14 +86,16 @@ static inline void add_doubles(double *to, cpu_doubles v) { cpu_store_doubles(to
 #undef STORE
 #undef ALL
 #undef ADD_TO_DOUBLES
+#undef TO_DOUBLES
+#undef FROM_DOUBLES
 
 #define TABLE(suffix, real)                                                                                            \
     {.size = sizeof(real),                                                                                             \
      .set = set_##suffix,                                                                                              \
      .add = add_##suffix,                                                                                              \
      .sum = sum_##suffix,                                                                                              \
-     .step_dense = step_dense_##suffix,                                                                                \
-     .step_modes = step_modes_##suffix,                                                                                \
+     .steps_dense = steps_dense_##suffix,                                                                              \
+     .steps_modes = steps_modes_##suffix,                                                                              \
      .inner = inner_##suffix,                                                                                          \
      .sum_modes = sum_modes_##suffix}
 

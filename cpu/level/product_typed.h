@@ -1,6 +1,6 @@
 /*
- * Included by product.c only, once for each precision, with REAL, VECTOR, LANES, LOAD, STORE, ALL, ADD_TO_DOUBLES and
- * TYPED(name) defined; no include guard therefore. product.h says what each function computes.
+ * Included by product.c only, once for each precision, with REAL, VECTOR, LANES, LOAD, STORE, ALL, TO_DOUBLES,
+ * FROM_DOUBLES, ADD_TO_DOUBLES and TYPED(name) defined; no include guard therefore. product.h says what each function computes.
  */
 
 /* ---- products ------------------------------------------------------------------------------------------------------ */
@@ -129,34 +129,65 @@ static inline __attribute__((always_inline)) void TYPED(advance_rows)(const cpu_
     if (j < r->state) TYPED(advance)(r, i, j, R, 1);
 }
 
-static void TYPED(step_dense)(const cpu_recurrence *r)
+static void TYPED(steps_dense)(const cpu_recurrence *all)
 {
-    int64_t count = r->rows * r->state, i = 0;
-    REAL *before = r->scratch;
-    for (int64_t n = 0; n < count; n++) before[n] = (REAL)r->carry[n];
-    for (; i + STEP_ROWS <= r->rows; i += STEP_ROWS) TYPED(advance_rows)(r, i, STEP_ROWS);
-    if (STEP_ROWS > 2 && i + 2 <= r->rows) {
-        TYPED(advance_rows)(r, i, 2);
-        i += 2;
+    int64_t count = all->rows * all->state;
+    cpu_recurrence r = *all;
+    REAL *before = r.scratch;
+    for (int64_t step = 0; step < all->steps; step++) {
+        int64_t i = 0;
+        for (int64_t n = 0; n < count; n++) before[n] = (REAL)r.carry[n];
+        for (; i + STEP_ROWS <= r.rows; i += STEP_ROWS) TYPED(advance_rows)(&r, i, STEP_ROWS);
+        if (STEP_ROWS > 2 && i + 2 <= r.rows) {
+            TYPED(advance_rows)(&r, i, 2);
+            i += 2;
+        }
+        if (i < r.rows) TYPED(advance_rows)(&r, i, 1);
+        memcpy(r.inputs, before, (size_t)count * sizeof *before);
+        r.inputs = (REAL *)r.inputs + r.step;
     }
-    if (i < r->rows) TYPED(advance_rows)(r, i, 1);
-    memcpy(r->inputs, before, (size_t)count * sizeof *before);
 }
 
-static void TYPED(step_modes)(const cpu_recurrence *r)
+/* V vectors of modes of one row, kept in registers over all steps. */
+static inline __attribute__((always_inline)) void TYPED(modes)(const cpu_recurrence *r, int64_t i, int64_t n,
+                                                               const int V)
 {
     int64_t half = r->state / 2;
-    const double *restrict pole_re = r->poles, *restrict pole_im = r->poles + half;
-    for (int64_t i = 0; i < r->rows; i++) {
-        double *restrict re = r->carry + i * r->state, *restrict im = re + half;
-        REAL *restrict in_re = (REAL *)r->inputs + i * r->state, *restrict in_im = in_re + half;
-        for (int64_t n = 0; n < half; n++) {
-            double x = re[n], y = im[n];
-            re[n] = pole_re[n] * x - pole_im[n] * y + (double)in_re[n];
-            im[n] = pole_re[n] * y + pole_im[n] * x + (double)in_im[n];
-            in_re[n] = (REAL)x;
-            in_im[n] = (REAL)y;
+    const double *poles = r->poles + n;
+    double *carry = r->carry + i * r->state + n;
+    REAL *inputs = (REAL *)r->inputs + i * r->state + n;
+    cpu_doubles pole_re[2], pole_im[2], re[2], im[2];
+#pragma GCC unroll 2
+    for (int v = 0; v < V; v++) {
+        pole_re[v] = cpu_load_doubles(poles + v * CPU_DOUBLES);
+        pole_im[v] = cpu_load_doubles(poles + half + v * CPU_DOUBLES);
+        re[v] = cpu_load_doubles(carry + v * CPU_DOUBLES);
+        im[v] = cpu_load_doubles(carry + half + v * CPU_DOUBLES);
+    }
+    for (int64_t step = 0; step < r->steps; step++, inputs += r->step) {
+#pragma GCC unroll 2
+        for (int v = 0; v < V; v++) {
+            REAL *in_re = inputs + v * CPU_DOUBLES, *in_im = in_re + half;
+            cpu_doubles x = re[v], y = im[v];
+            re[v] = TO_DOUBLES(in_re) + pole_re[v] * x - pole_im[v] * y;
+            im[v] = TO_DOUBLES(in_im) + pole_re[v] * y + pole_im[v] * x;
+            FROM_DOUBLES(in_re, x);
+            FROM_DOUBLES(in_im, y);
         }
+    }
+#pragma GCC unroll 2
+    for (int v = 0; v < V; v++) {
+        cpu_store_doubles(carry + v * CPU_DOUBLES, re[v]);
+        cpu_store_doubles(carry + half + v * CPU_DOUBLES, im[v]);
+    }
+}
+
+static void TYPED(steps_modes)(const cpu_recurrence *r)
+{
+    for (int64_t i = 0; i < r->rows; i++) {
+        int64_t n = 0;
+        for (; n + 2 * CPU_DOUBLES <= r->state / 2; n += 2 * CPU_DOUBLES) TYPED(modes)(r, i, n, 2);
+        if (n < r->state / 2) TYPED(modes)(r, i, n, 1);
     }
 }
 
@@ -165,29 +196,37 @@ static void TYPED(step_modes)(const cpu_recurrence *r)
 static double TYPED(inner)(int64_t count, const void *a, const void *b)
 {
     const REAL *x = a, *y = b;
-    double sum[CPU_PRODUCT_COLUMNS] = {0}, all = 0;
-    for (int64_t i = 0; i < count; i += CPU_PRODUCT_COLUMNS)
-        for (int lane = 0; lane < CPU_PRODUCT_COLUMNS; lane++)
-            sum[lane] += (double)x[i + lane] * (double)y[i + lane];
-    for (int lane = 0; lane < CPU_PRODUCT_COLUMNS; lane++) all += sum[lane];
+    cpu_doubles sum[2] = {cpu_all_doubles(0), cpu_all_doubles(0)};
+    double all = 0;
+    for (int64_t i = 0; i < count; i += 2 * CPU_DOUBLES)
+#pragma GCC unroll 2
+        for (int v = 0; v < 2; v++)
+            sum[v] += TO_DOUBLES(x + i + v * CPU_DOUBLES) * TO_DOUBLES(y + i + v * CPU_DOUBLES);
+    sum[0] += sum[1];
+    for (int lane = 0; lane < CPU_DOUBLES; lane++) all += sum[0][lane];
     return all;
+}
+
+/* One vector of modes, kept in registers over all rows. */
+static inline __attribute__((always_inline)) void TYPED(sum_of_modes)(int64_t rows, int64_t state, const REAL *l,
+                                                                      const REAL *s, double *sum)
+{
+    int64_t half = state / 2;
+    cpu_doubles re = cpu_all_doubles(0), im = cpu_all_doubles(0);
+    for (int64_t i = 0; i < rows; i++, l += state, s += state) {
+        cpu_doubles l_re = TO_DOUBLES(l), l_im = TO_DOUBLES(l + half);
+        cpu_doubles s_re = TO_DOUBLES(s), s_im = TO_DOUBLES(s + half);
+        re += l_re * s_re;
+        re += l_im * s_im;
+        im += l_im * s_re;
+        im -= l_re * s_im;
+    }
+    cpu_store_doubles(sum, cpu_load_doubles(sum) + re);
+    cpu_store_doubles(sum + half, cpu_load_doubles(sum + half) + im);
 }
 
 static void TYPED(sum_modes)(int64_t rows, int64_t state, const void *l, const void *s, double *sum)
 {
-    int64_t half = state / 2;
-    double *restrict sum_re = sum, *restrict sum_im = sum + half;
-    for (int64_t i = 0; i < rows; i++) {
-        const REAL *restrict l_re = (const REAL *)l + i * state, *restrict l_im = l_re + half;
-        const REAL *restrict s_re = (const REAL *)s + i * state, *restrict s_im = s_re + half;
-        for (int64_t n = 0; n < half; n++) {
-            double re = 0, im = 0;
-            re += (double)l_re[n] * (double)s_re[n];
-            re += (double)l_im[n] * (double)s_im[n];
-            im += (double)l_im[n] * (double)s_re[n];
-            im -= (double)l_re[n] * (double)s_im[n];
-            sum_re[n] += re;
-            sum_im[n] += im;
-        }
-    }
+    for (int64_t n = 0; n < state / 2; n += CPU_DOUBLES)
+        TYPED(sum_of_modes)(rows, state, (const REAL *)l + n, (const REAL *)s + n, sum + n);
 }
