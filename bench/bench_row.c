@@ -43,6 +43,13 @@ static s4_status memory_begin_peak(s4_context *context, s4_place place, int64_t 
     return status;
 }
 
+s4_status fit_leaf(s4_context *context, const s4_problem *problem, s4_layer *layer)
+{
+    int plain = problem->algorithm == S4_ALGORITHM_CHUNKED && problem->direction == S4_DIRECTION_TRAINING;
+    if (problem->mode != S4_MODE_DPLR) return S4_OK;
+    return s4_layer_setup(context, layer, plain ? 0 : problem->kernel_length);
+}
+
 static s4_status measure_setup(struct measurement *m)
 {
     s4_context *context = m->bench->context;
@@ -53,7 +60,7 @@ static s4_status measure_setup(struct measurement *m)
     if (!status) status = s4_context_ledger(context, &before);
     int64_t began = now_ns();
     if (m->problem.mode == S4_MODE_DPLR) { /* a diagonal layer needs none */
-        if (!status) status = s4_layer_setup(context, m->layer, m->problem.kernel_length);
+        if (!status) status = fit_leaf(context, &m->problem, m->layer);
         m->row->setup_ns = now_ns() - began;
     }
     if (!status) status = s4_context_ledger(context, &after);

@@ -33,6 +33,10 @@ struct row {
     double max_error; /* -1 until measured */
 };
 
+/* The leaf that the problem takes: a DPLR layer that trains in chunks stores plain C, else C~ of kernel_length. A diagonal
+ * layer is left as it is. */
+s4_status fit_leaf(s4_context *context, const s4_problem *problem, s4_layer *layer);
+
 /* A placement that cannot be had is S4_OK with the reason in row->place_state and its status in row->refusal; other
  * failures are returned. row_check is arithmetic and a question whether the GPU is there; row_measure comes after it,
  * if row->refusal is S4_OK. */

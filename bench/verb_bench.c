@@ -143,8 +143,7 @@ static s4_status prepare_reference(struct bench *bench, struct reference **refer
 {
     s4_layer *layer = NULL;
     s4_status status = copy_layer(bench->layer, &layer);
-    if (!status && bench->problem.mode == S4_MODE_DPLR)
-        status = s4_layer_setup(bench->context, layer, bench->problem.kernel_length);
+    if (!status) status = fit_leaf(bench->context, &bench->problem, layer);
     if (!status) status = reference_create(bench->context, &bench->problem, layer, &bench->tensors, reference);
     bench->reference = *reference;
     s4_layer_destroy(layer);

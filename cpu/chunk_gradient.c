@@ -98,31 +98,39 @@ static void add_padded(const channel *c, const double *gradient, int64_t step, d
     }
 }
 
-/* Gradient of K[t] of an output. */
-static double of_kernel(const channel *c, int64_t output, int64_t t)
-{
-    const double *sums = c->of.kernel + output * c->chunk * c->chunk;
-    double sum = 0;
-    for (int64_t i = 0; i + t < c->chunk; i++) sum += sums[i * c->chunk + i + t];
-    return sum;
-}
-
 /* ---- v, w, X ------------------------------------------------------------------------------------------------------- */
 
-/* c, and what K and M_B give to v and so to dA and dB. */
+/* Gradient of K of an output (tau), from the sums U^T G, in their first row. */
+static const double *of_kernel(const channel *c, int64_t output)
+{
+    double *sums = c->of.kernel + output * c->chunk * c->chunk;
+    for (int64_t i = 1; i < c->chunk; i++) add_scaled(c->chunk - i, 1, sums + i * c->chunk + i, sums);
+    return sums;
+}
+
+/* What K of an output gives to c, and to the adjoints (tau,N) of v. */
+static void through_kernel(const channel *c, const s4_system *system, int64_t output, double *adjoints)
+{
+    const double *g = of_kernel(c, output);
+    cpu_chunk_read_out(c->shape, system, c->h, output, c->read_out);
+    for (int64_t t = 0; t < c->chunk; t++) {
+        add_scaled(c->size, g[t], c->read_out, adjoints + t * c->size);
+        add_scaled(c->size, g[t], c->v + t * c->size, c->sums.read_out + output * c->size);
+    }
+}
+
+/* What K and M_B give to v and so to dA and dB. */
 static void through_v(const channel *c, const s4_system *system)
 {
     int64_t size = c->size;
+    double *adjoints = c->w; /* until w is made */
+    memset(adjoints, 0, (size_t)(c->chunk * size) * sizeof *adjoints);
+    for (int64_t output = 0; output < c->shape->channels; output++) through_kernel(c, system, output, adjoints);
     memset(c->m, 0, (size_t)size * sizeof(double));
     for (int64_t t = c->chunk - 1; t >= 0; t--) {
         const double *v = c->v + t * size;
         add_padded(c, c->of.into + (c->chunk - 1 - t) * s4_chunk_state(c->shape), 1, c->m);
-        for (int64_t output = 0; output < c->shape->channels; output++) {
-            double g = of_kernel(c, output, t);
-            cpu_chunk_read_out(c->shape, system, c->h, output, c->read_out);
-            add_scaled(size, g, c->read_out, c->m);
-            add_scaled(size, g, v, c->sums.read_out + output * size);
-        }
+        add_scaled(size, 1, adjoints + t * size, c->m);
         cpu_linear_back(&c->linear, c->m, c->next);
         if (t > 0) {
             add_step(c, c->m, c->next, v - size, v);

@@ -122,8 +122,8 @@ static channel open_channel(const s4_task *task, int thread, int64_t h)
     return c;
 }
 
-/* Stores `count` reals, `step` elements of `to` from one to the next; 0 if one is not finite. */
-static int store(const channel *c, int64_t count, const double *values, void *to, int64_t first, int64_t step)
+/* Stores `count` reals, `step` elements of `to` from one to the next. */
+static void store(const channel *c, int64_t count, const double *values, void *to, int64_t first, int64_t step)
 {
     if (c->shape->dtype == S4_F32) {
         float *at = (float *)to + first;
@@ -132,23 +132,24 @@ static int store(const channel *c, int64_t count, const double *values, void *to
         double *at = (double *)to + first;
         for (int64_t i = 0; i < count; i++) at[i * step] = values[i];
     }
-    return cpu_first_not_finite(count, values) < 0;
 }
+
+/* What is not finite once stays so: the last one of a recurrence tells of all. */
+static int is_finite(int64_t count, const double *last) { return cpu_first_not_finite(count, last) < 0; }
 
 /* v_t, and M_B from them. */
 static int make_into(const channel *c)
 {
     int64_t chunk = c->chunk, state = c->state;
-    int finite = 1;
     memcpy(c->x, c->linear.b, (size_t)(2 * c->shape->modes) * sizeof *c->x);
     for (int64_t t = 0; t < chunk; t++) {
         double *v = c->v + t * state;
         cpu_chunk_pad(c->shape, c->x, v);
-        finite &= store(c, state, v, c->to.into, (chunk - 1 - t) * state, 1);
+        store(c, state, v, c->to.into, (chunk - 1 - t) * state, 1);
         if (c->to.into_back) store(c, state, v, c->to.into_back, chunk - 1 - t, chunk);
         cpu_linear_advance(&c->linear, 0, c->x);
     }
-    return finite;
+    return is_finite(state, c->v + (chunk - 1) * state);
 }
 
 /* The kernel of an output, from its read-out in c->x. */
@@ -165,22 +166,22 @@ static int make_kernel(const channel *c, double d, int64_t output)
         store(c, chunk, c->kernel, c->to.kernel_back, at + chunk - 1, -1);
         store(c, chunk, zeros, c->to.kernel_back, at + chunk, 1);
     }
-    return store(c, chunk, c->kernel, c->to.kernel, at + chunk, 1);
+    store(c, chunk, c->kernel, c->to.kernel, at + chunk, 1);
+    return is_finite(chunk, c->kernel);
 }
 
 /* M_C of an output: rows w_t, from its read-out in c->x. */
 static int make_out(const channel *c, int64_t output)
 {
     int64_t chunk = c->chunk, state = c->state;
-    int finite = 1;
     for (int64_t t = 0; t < chunk; t++) {
         cpu_linear_back(&c->linear, c->x, c->next);
         memcpy(c->x, c->next, (size_t)(2 * c->shape->modes) * sizeof *c->x);
         cpu_chunk_pad(c->shape, c->x, c->padded);
-        finite &= store(c, state, c->padded, c->to.out, output * state * chunk + t, chunk);
+        store(c, state, c->padded, c->to.out, output * state * chunk + t, chunk);
         if (c->to.out_back) store(c, state, c->padded, c->to.out_back, (output * chunk + t) * state, 1);
     }
-    return finite;
+    return is_finite(state, c->padded);
 }
 
 /* X of a DPLR channel: dA squared log2 tau times. */
@@ -189,7 +190,6 @@ static int make_matrix(const channel *c)
     int64_t state = c->state, half = state / 2;
     const cpu_product *product = &cpu_products_at(c->task->device)->of[S4_F64];
     double *power = c->matrix[0], *next = c->matrix[1];
-    int finite = 1;
     cpu_chunk_dense(c->shape, &c->linear, next, power);
     for (int64_t exponent = 1; exponent < c->chunk; exponent *= 2) {
         cpu_chunk_square_product(product, state, power, power, next);
@@ -200,10 +200,10 @@ static int make_matrix(const channel *c)
     for (int64_t m = 0; m < state; m++) {
         double *row = power + m * state;
         if (m % half < c->shape->modes) row[m] -= 1;
-        finite &= store(c, state, row, c->to.power, m, state);
+        store(c, state, row, c->to.power, m, state);
         if (c->to.power_back) store(c, state, row, c->to.power_back, m * state, 1);
     }
-    return finite;
+    return is_finite(state * state, power);
 }
 
 /* The same of a diagonal channel. */
@@ -221,7 +221,7 @@ static int make_poles(const channel *c)
         back[n] = pole.re;
         back[half + n] = -pole.im;
     }
-    return cpu_first_not_finite(c->state, power) < 0;
+    return is_finite(c->state, power);
 }
 
 static void make_channel(const channel *c, const s4_system *system, cpu_failure *failure)

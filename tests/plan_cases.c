@@ -15,6 +15,7 @@ s4_problem plan_problem(s4_direction direction)
     problem.d_state = 8;
     problem.dtype = S4_F32;
     problem.placement = place_placement();
+    problem.algorithm = S4_ALGORITHM_FFT;
     return problem;
 }
 
@@ -43,7 +44,7 @@ static int recurs(int kind)
 }
 
 /* Plans of one kind: all directions, and budgets from the minimum up. */
-static void over_plans_of(int kind, void (*check_plan)(const s4_plan *plan, const s4_plan_info *info))
+static void over_plans_of(int kind, s4_algorithm algorithm, void (*check_plan)(const s4_plan *plan, const s4_plan_info *info))
 {
     static const struct {
         int64_t batch, length, kernel_length, d_model;
@@ -52,12 +53,13 @@ static void over_plans_of(int kind, void (*check_plan)(const s4_plan *plan, cons
         for (int direction = S4_DIRECTION_KERNEL; direction <= S4_DIRECTION_STEP; direction++)
             for (int states = 0; states <= (direction == S4_DIRECTION_FORWARD); states++)
                 for (int budget = 0; budget < 3; budget++) {
-                    about("kind %d, size %d, %s%s, budget %d", kind, (int)i,
+                    about("kind %d, %s, size %d, %s%s, budget %d", kind, s4_algorithm_name(algorithm), (int)i,
                           s4_direction_name((s4_direction)direction), states ? " with states" : "", budget);
                     if (!recurs(kind) && (states || direction == S4_DIRECTION_STEP))
                         continue;
                     s4_problem problem = plan_problem((s4_direction)direction);
                     set_kind(&problem, kind);
+                    problem.algorithm = algorithm;
                     problem.batch = sizes[i].batch;
                     problem.length = sizes[i].length;
                     problem.kernel_length = sizes[i].kernel_length;
@@ -87,5 +89,7 @@ static void over_plans_of(int kind, void (*check_plan)(const s4_plan *plan, cons
 void over_plans(void (*check_plan)(const s4_plan *plan, const s4_plan_info *info))
 {
     for (int kind = 0; kind < KINDS; kind++)
-        over_plans_of(kind, check_plan);
+        for (int algorithm = S4_ALGORITHM_FFT; algorithm <= S4_ALGORITHM_CHUNKED; algorithm++)
+            if (algorithm == S4_ALGORITHM_FFT || (recurs(kind) && !place_has_gpu()))
+                over_plans_of(kind, (s4_algorithm)algorithm, check_plan);
 }

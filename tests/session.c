@@ -30,6 +30,7 @@ s4_problem problem_of(const s4_layer *layer, s4_direction direction, s4_dtype dt
     problem.discretisation = options.discretisation;
     problem.dtype = dtype;
     problem.placement = place_placement();
+    problem.algorithm = S4_ALGORITHM_FFT;
     return problem;
 }
 

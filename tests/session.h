@@ -16,7 +16,7 @@ typedef struct session {
     s4_plan_info info;
 } session;
 
-/* A problem of this layer's shape at the place of the environment. */
+/* A problem of this layer's shape at the place of the environment, by algorithm fft. */
 s4_problem problem_of(const s4_layer *layer, s4_direction direction, s4_dtype dtype, int64_t batch, int64_t length,
                       int64_t kernel_length);
 

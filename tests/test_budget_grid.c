@@ -51,19 +51,24 @@ static const layer_shape kinds[] = {
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
 
 static const struct {
-    char name[24];
+    char name[32];
     s4_direction direction;
     int states;
     s4_step_mode step_mode;
+    s4_algorithm algorithm;
 } works[] = {
-    {"kernel", S4_DIRECTION_KERNEL, 0, S4_STEP_LINEAR},
-    {"forward", S4_DIRECTION_FORWARD, 0, S4_STEP_LINEAR},
-    {"forward with states", S4_DIRECTION_FORWARD, 1, S4_STEP_LINEAR},
-    {"training", S4_DIRECTION_TRAINING, 0, S4_STEP_LINEAR},
-    {"training with states", S4_DIRECTION_TRAINING, 1, S4_STEP_LINEAR},
-    {"step linear", S4_DIRECTION_STEP, 0, S4_STEP_LINEAR},
-    {"step dense", S4_DIRECTION_STEP, 0, S4_STEP_DENSE},
-    {"step diagonal", S4_DIRECTION_STEP, 0, S4_STEP_DIAGONAL},
+    {"kernel", S4_DIRECTION_KERNEL, 0, S4_STEP_LINEAR, S4_ALGORITHM_FFT},
+    {"forward", S4_DIRECTION_FORWARD, 0, S4_STEP_LINEAR, S4_ALGORITHM_FFT},
+    {"forward with states", S4_DIRECTION_FORWARD, 1, S4_STEP_LINEAR, S4_ALGORITHM_FFT},
+    {"training", S4_DIRECTION_TRAINING, 0, S4_STEP_LINEAR, S4_ALGORITHM_FFT},
+    {"training with states", S4_DIRECTION_TRAINING, 1, S4_STEP_LINEAR, S4_ALGORITHM_FFT},
+    {"step linear", S4_DIRECTION_STEP, 0, S4_STEP_LINEAR, S4_ALGORITHM_FFT},
+    {"step dense", S4_DIRECTION_STEP, 0, S4_STEP_DENSE, S4_ALGORITHM_FFT},
+    {"step diagonal", S4_DIRECTION_STEP, 0, S4_STEP_DIAGONAL, S4_ALGORITHM_FFT},
+    {"forward in chunks", S4_DIRECTION_FORWARD, 0, S4_STEP_LINEAR, S4_ALGORITHM_CHUNKED},
+    {"forward in chunks with states", S4_DIRECTION_FORWARD, 1, S4_STEP_LINEAR, S4_ALGORITHM_CHUNKED},
+    {"training in chunks", S4_DIRECTION_TRAINING, 0, S4_STEP_LINEAR, S4_ALGORITHM_CHUNKED},
+    {"training in chunks with states", S4_DIRECTION_TRAINING, 1, S4_STEP_LINEAR, S4_ALGORITHM_CHUNKED},
 };
 #define WORKS ((int)(sizeof works / sizeof works[0]))
 
@@ -74,7 +79,10 @@ static const int64_t sizes[][3] = {{3, 20, 20}, {2, 33, 50}, {4, 17, 29}, {1, 48
 /* What the library refuses by its own rules. */
 static int makes_sense(const layer_shape *kind, int work)
 {
-    const int recurs = works[work].direction == S4_DIRECTION_STEP || works[work].states;
+    const int chunked = works[work].algorithm == S4_ALGORITHM_CHUNKED;
+    const int recurs = works[work].direction == S4_DIRECTION_STEP || works[work].states || chunked;
+    if (chunked && place_has_gpu())
+        return 0;
     if (recurs && (kind->bidirectional || kind->discretisation == S4_DSS))
         return 0;
     return works[work].step_mode == S4_STEP_LINEAR || kind->mode == S4_MODE_DPLR;
@@ -351,12 +359,14 @@ Test(budget_grid, planned_is_measured_and_bits_stay)
                                                 direction == S4_DIRECTION_STEP ? 0 : size[2]);
                 problem.states = works[work].states;
                 problem.step_mode = works[work].step_mode;
+                problem.algorithm = works[work].algorithm;
                 problem.layout = !place_has_gpu() && index % 3 == 0 ? S4_LAYOUT_BLH : S4_LAYOUT_BHL;
                 if (!session_offered(context, &problem)) {
                     s4_layer_destroy(layer);
                     continue;
                 }
-                if (kinds[kind].mode == S4_MODE_DPLR)
+                const int trains_plain_c = works[work].algorithm == S4_ALGORITHM_CHUNKED && direction == S4_DIRECTION_TRAINING;
+                if (kinds[kind].mode == S4_MODE_DPLR && !trains_plain_c)
                     must(s4_layer_setup(context, layer, size[2]));
                 check_problem(context, layer, problem);
                 s4_layer_destroy(layer);
@@ -374,13 +384,17 @@ Test(budget_grid, memory_of_the_caller_is_all)
     s4_context *context = hooked_context();
     for (int work = 0; work < WORKS; work++) {
         about("%s", works[work].name);
+        if (!makes_sense(&kinds[0], work))
+            continue;
         s4_layer *layer = layer_random(&kinds[0], 1);
-        must(s4_layer_setup(context, layer, sizes[0][2]));
         const s4_direction direction = works[work].direction;
+        if (works[work].algorithm == S4_ALGORITHM_FFT || direction != S4_DIRECTION_TRAINING)
+            must(s4_layer_setup(context, layer, sizes[0][2]));
         s4_problem problem = problem_of(layer, direction, S4_F32, sizes[0][0], sizes[0][1],
                                         direction == S4_DIRECTION_STEP ? 0 : sizes[0][2]);
         problem.states = works[work].states;
         problem.step_mode = works[work].step_mode;
+        problem.algorithm = works[work].algorithm;
         problem.threads = 2;
         if (!session_offered(context, &problem)) {
             s4_layer_destroy(layer);

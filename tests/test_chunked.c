@@ -286,7 +286,7 @@ Test(chunked, refuses)
     s4_layer *layer = layer_random(&chunked_kinds[0].shape, 1);
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F32, 1, 64, 63);
     problem.algorithm = S4_ALGORITHM_CHUNKED;
-    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_UNSUPPORTED, "kernel_length is 63, must be >= length 64");
+    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_UNSUPPORTED, "kernel_length 63, length 64");
     problem.kernel_length = 64;
     problem.rate_parity = 1;
     must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_UNSUPPORTED, "rate_parity");
@@ -301,6 +301,50 @@ Test(chunked, refuses)
     s4_plan_destroy(plan);
     s4_layer_destroy(layer);
     s4_context_destroy(context);
+}
+
+/* The faster one where both can be had; the choice depends on neither batch, threads nor budget. */
+Test(chunked, is_chosen)
+{
+    static const struct {
+        s4_mode mode;
+        s4_direction direction;
+        s4_dtype dtype;
+        int64_t d_state, length;
+        s4_algorithm algorithm;
+    } cases[] = {
+        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F32, 16, 4096, S4_ALGORITHM_CHUNKED},
+        {S4_MODE_DIAG, S4_DIRECTION_TRAINING, S4_F32, 16, 65536, S4_ALGORITHM_CHUNKED},
+        {S4_MODE_DPLR, S4_DIRECTION_FORWARD, S4_F32, 16, 65536, S4_ALGORITHM_CHUNKED},
+        {S4_MODE_DPLR, S4_DIRECTION_TRAINING, S4_F32, 16, 65536, S4_ALGORITHM_FFT}, /* the leaf is C~ */
+        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F32, 64, 2, S4_ALGORITHM_FFT},
+        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F64, 1024, 1024, S4_ALGORITHM_FFT},
+    };
+    for (int i = 0; i < 6; i++) {
+        about("case %d", i);
+        for (int j = 0; j < 2; j++) {
+            s4_problem problem;
+            s4_plan *plan;
+            s4_plan_info info;
+            S4_INIT(&problem);
+            problem.mode = cases[i].mode;
+            problem.discretisation = problem.mode == S4_MODE_DIAG ? S4_ZOH : S4_BILINEAR;
+            problem.direction = cases[i].direction;
+            problem.dtype = cases[i].dtype;
+            problem.d_model = 4;
+            problem.d_state = cases[i].d_state;
+            problem.length = cases[i].length;
+            problem.batch = j ? 100 : 1;
+            problem.threads = j ? 7 : 1;
+            must(s4_plan_create(&problem, &plan));
+            must(s4_plan_describe(plan, &info));
+            check(info.problem.algorithm == cases[i].algorithm, "[%s] %s", about_text(),
+                  s4_algorithm_name(info.problem.algorithm));
+            check((info.chunk > 0) == (cases[i].algorithm == S4_ALGORITHM_CHUNKED), "[%s] chunk", about_text());
+            check((info.fft_length > 0) == (cases[i].algorithm == S4_ALGORITHM_FFT), "[%s] fft_length", about_text());
+            s4_plan_destroy(plan);
+        }
+    }
 }
 
 /* What is trained is what is stored. */

@@ -37,17 +37,27 @@ typedef struct s4_problem {
     s4_discretisation discretisation;
     s4_dtype dtype;
     s4_placement placement; /* all zero = cpu. AUTO becomes CPU in this version, and the report says so */
-    s4_algorithm algorithm; /* of forward and training; AUTO: see below */
+    s4_algorithm algorithm; /* of forward and training, see below */
     s4_step_mode step_mode;
-    double rate;            /* multiplies dt; 0 = 1. Training needs 1 */
+    double rate;            /* multiplies dt; 0 = 1. Training a DPLR layer by FFT needs 1 */
     int rate_parity;        /* 1: as the published code: the stored C~ is used as it is at rate * dt, which is not its
                              * kernel (DPLR; kernel_length must be the stored length divided by rate, rounded) */
     s4_layout layout;       /* of dense u, y and their gradients */
     int states;             /* forward and training: calls may give states; not with bidirectional or dss; training a DPLR
-                             * layer then needs length <= kernel_length */
+                             * layer by FFT then needs length <= kernel_length */
     int threads;            /* CPU threads; 0 = all processors of this process */
     int64_t host_budget, device_budget; /* bytes; 0 = none */
 } s4_problem;
+
+/*
+ * FFT makes a kernel of kernel_length, its spectrum, and transforms every row. CHUNKED goes from chunk to chunk of a few
+ * dozen samples by the state between them: time and memory of a sample do not grow with the length. It is
+ * S4_ERROR_UNSUPPORTED for bidirectional and dss layers, with rate_parity, on the GPU, and where kernel_length < length
+ * (the memory of a recurrence is not cut). AUTO is CHUNKED where that is possible and should be faster on one core; it
+ * depends on neither batch, threads nor budgets.
+ * The leaf: a DPLR layer trains C~ of kernel_length by FFT, and plain C by CHUNKED, which AUTO does not choose there. A
+ * diagonal layer trains C either way. Other directions take either leaf; those that do not convolve have FFT.
+ */
 
 /* Arithmetic only: no device, no large memory. S4_ERROR_ARGUMENT names the field, its value and the bound;
  * S4_ERROR_OUT_OF_BUDGET tells what is needed, what was given and the largest batch that would fit;
@@ -67,7 +77,7 @@ typedef struct s4_plan_info {
     int64_t fft_length; /* 0 where there is no convolution by FFT */
     int64_t chunk;      /* samples of a chunk; 0 where there is no chunked convolution */
     int64_t block_channels, block_batch; /* what is in work at a time */
-    int resident;       /* 1: kernel spectra of all channels are kept from refresh on; 0: made again, block by block */
+    int resident;       /* 1: kernel spectra (chunk matrices) of all channels are kept from refresh on; 0: made again, block by block */
     int64_t host_peak, device_peak;         /* bytes of the workspace */
     int64_t host_minimum, device_minimum;   /* the smallest budgets this problem can be planned in */
     int64_t host_reserve, device_reserve;   /* bound on what FFTW, cuFFT and CUDA hold inside, apart from the peaks */
@@ -117,9 +127,9 @@ S4_API void s4_workspace_destroy(s4_workspace *workspace);
  * are 0 there, u and dy are not read, state_out is the state after the last sample that counts.
  */
 
-/* Derives what depends on the parameters only. The layer must have the plan's shape (S4_ERROR_ARGUMENT). Training
- * needs a layer that stores C~ of the plan's kernel_length (S4_ERROR_UNSUPPORTED says what to call). Other directions
- * convert, in double. S4_ERROR_NOT_FINITE names the parameter and index. On failure the workspace is stale. */
+/* Derives what depends on the parameters only. The layer must have the plan's shape (S4_ERROR_ARGUMENT). Training of a
+ * DPLR layer by FFT needs one that stores C~ of the plan's kernel_length, in chunks one that stores plain C
+ * (S4_ERROR_UNSUPPORTED says what to call). Other directions convert, in double. S4_ERROR_NOT_FINITE names the parameter and index. On failure the workspace is stale. */
 S4_API s4_status s4_plan_refresh(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace);
 
 /* K: (K,H,kernel_length), K = channels, twice that if bidirectional. */
