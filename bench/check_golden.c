@@ -119,6 +119,15 @@ static void set_problem(const struct golden *g, s4_direction direction, s4_probl
     problem->dt_untied = g->sizes.dt_untied;
     problem->discretisation = g->sizes.discretisation;
     problem->placement = g->checker->placement;
+    problem->algorithm = S4_ALGORITHM_FFT;
+}
+
+/* Whether outputs of this case can be made in chunks: see s4/plan.h. */
+static int goes_in_chunks(const struct golden *g)
+{
+    const s4_place *stage = g->checker->placement.stage;
+    return !g->sizes.bidirectional && g->sizes.discretisation != S4_DSS && g->length <= g->l_max &&
+           stage[S4_STAGE_KERNEL] != S4_PLACE_GPU && stage[S4_STAGE_CONVOLVE] != S4_PLACE_GPU;
 }
 
 static int64_t output_count(const struct golden *g)
@@ -157,11 +166,12 @@ static s4_status check_kernel_at_rate_2(struct golden *g)
     return check_kernel_of(g, "K_rate_2", &problem);
 }
 
-static s4_status check_convolution(struct golden *g)
+static s4_status convolve(struct golden *g, s4_algorithm algorithm, const char *name)
 {
     s4_problem problem;
     struct execution execution;
     set_problem(g, S4_DIRECTION_FORWARD, &problem);
+    problem.algorithm = algorithm;
     double *y = memory_zeroed(output_count(g), sizeof *y);
     s4_forward_io io;
     S4_INIT(&io);
@@ -169,14 +179,21 @@ static s4_status check_convolution(struct golden *g)
     io.y = y;
     s4_status status = execution_open(&execution, g->checker->context, &problem, g->layer);
     if (!status) status = s4_plan_forward(execution.plan, g->layer, execution.workspace, &io);
-    if (!status) compare(g, "y", "y by convolution", y, output_count(g));
+    if (!status) compare(g, "y", name, y, output_count(g));
     execution_close(&execution);
     free(y);
     return status;
 }
 
+static s4_status check_convolution(struct golden *g)
+{
+    s4_status status = convolve(g, S4_ALGORITHM_FFT, "y by convolution");
+    if (!status && goes_in_chunks(g)) status = convolve(g, S4_ALGORITHM_CHUNKED, "y in chunks");
+    return status;
+}
+
 /* y and the final state from the stored first state, by convolution (step_mode < 0) or by recurrence. */
-static s4_status from_state(struct golden *g, int step_mode, const char *name_of_y, const char *name_of_state)
+static s4_status from_state(struct golden *g, int step_mode, s4_algorithm algorithm, const char *name_of_y, const char *name_of_state)
 {
     const int64_t count = g->batch * g->sizes.d_model * g->sizes.d_state;
     s4_array *state = expected(g, "state.in", name_of_state, count);
@@ -200,6 +217,7 @@ static s4_status from_state(struct golden *g, int step_mode, const char *name_of
         problem.states = 1;
     else
         problem.step_mode = (s4_step_mode)step_mode;
+    problem.algorithm = algorithm;
     s4_layer *layer = step_mode < 0 ? g->layer : g->plain;
     s4_status status = execution_open(&execution, g->checker->context, &problem, layer);
     if (!status)
@@ -217,17 +235,19 @@ static s4_status from_state(struct golden *g, int step_mode, const char *name_of
 
 static s4_status check_state(struct golden *g)
 {
-    return from_state(g, -1, "state.y by convolution", "state.out by convolution");
+    s4_status status = from_state(g, -1, S4_ALGORITHM_FFT, "state.y by convolution", "state.out by convolution");
+    if (status || !goes_in_chunks(g)) return status;
+    return from_state(g, -1, S4_ALGORITHM_CHUNKED, "state.y in chunks", "state.out in chunks");
 }
 
 static s4_status check_step_linear(struct golden *g)
 {
-    return from_state(g, S4_STEP_LINEAR, "state.y by linear step", "state.out by linear step");
+    return from_state(g, S4_STEP_LINEAR, S4_ALGORITHM_FFT, "state.y by linear step", "state.out by linear step");
 }
 
 static s4_status check_step_dense(struct golden *g)
 {
-    return from_state(g, S4_STEP_DENSE, "state.y by dense step", "state.out by dense step");
+    return from_state(g, S4_STEP_DENSE, S4_ALGORITHM_FFT, "state.y by dense step", "state.out by dense step");
 }
 
 /* ---- gradients ----------------------------------------------------------------------------------------------- */

@@ -10,6 +10,8 @@
 #include "place.h"
 #include "tolerances.h"
 
+#define CHUNKED_CASES 28 /* those with states, none of which cuts its kernel */
+
 static double gradient_tolerance(const golden_entry *entry, s4_dtype dtype)
 {
     return dtype == S4_F64 ? entry->gradient : TOLERANCE_F32_GRADIENT;
@@ -175,6 +177,41 @@ static int output(s4_context *context, const golden_entry *entry, golden_case *g
 Test(golden, output)
 {
     expect_compared(over_cases(output), golden_count);
+}
+
+/* What chunks can do is what has states; a DPLR layer trains another leaf there. */
+static int in_chunks(s4_context *context, const golden_entry *entry, golden_case *g, s4_dtype dtype)
+{
+    if (place_has_gpu() || !g->state_in || g->input_length > g->length)
+        return 0;
+    s4_problem problem = problem_of(g->layer, S4_DIRECTION_FORWARD, dtype, g->batch, g->input_length, g->length);
+    problem.algorithm = S4_ALGORITHM_CHUNKED;
+    problem.states = 1;
+    session s = session_open(context, &problem);
+    double *state_out = numbers(g->states);
+    expect_close("y", g->outputs, session_forward(&s, g->layer, 0, 0, g->u, NULL, NULL), g->y,
+                 output_tolerance(entry, dtype), 0);
+    const double *y = session_forward(&s, g->layer, 0, 0, g->u, g->state_in, state_out);
+    expect_close("y from a state", g->outputs, y, g->state_y, output_tolerance(entry, dtype), 0);
+    expect_close("state", g->states, state_out, g->state_out, output_tolerance(entry, dtype), 0);
+    session_close(&s);
+    if (g->is_dplr || !g->has_gradient)
+        return 1;
+    problem.direction = S4_DIRECTION_TRAINING;
+    problem.states = 0;
+    s = session_open(context, &problem);
+    const gradients got = session_backward(&s, g->layer, 0, 0, g->u, g->G);
+    expect_close_gradients(&got, &g->gradient, gradient_tolerance(entry, dtype));
+    session_close(&s);
+    return 1;
+}
+
+Test(golden, in_chunks)
+{
+    const int compared = over_cases(in_chunks);
+    if (place_has_gpu())
+        cr_skip_test("placement %s: chunks are the CPU's", place_text());
+    check(compared == 2 * CHUNKED_CASES, "%d compared, not %d", compared, 2 * CHUNKED_CASES);
 }
 
 static int states_of_a_convolution(s4_context *context, const golden_entry *entry, golden_case *g, s4_dtype dtype)
