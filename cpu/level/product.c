@@ -14,8 +14,15 @@
 #define TILE_ROWS 8 /* 32 registers */
 #define STEP_ROWS 4
 #else
-#define TILE_ROWS 4
+#define TILE_ROWS 6 /* 16 registers */
 #define STEP_ROWS 2
+#endif
+
+/* Before a loop over registers: none of it may stay a loop. */
+#if defined(__clang__)
+#define UNROLL _Pragma("clang loop unroll(full)")
+#else
+#define UNROLL _Pragma("GCC unroll 16")
 #endif
 
 /* As many floats as a vector of doubles has. */

@@ -14,26 +14,26 @@ static inline __attribute__((always_inline)) void TYPED(tile)(const cpu_matrices
     const REAL *b = (const REAL *)m->b + j + first * m->b_depth;
     int64_t a_row = m->a_row, a_depth = m->a_depth, b_depth = m->b_depth;
     VECTOR sum[TILE_ROWS][2];
-#pragma GCC unroll 8
+    UNROLL
     for (int r = 0; r < R; r++)
-#pragma GCC unroll 2
+        UNROLL
         for (int v = 0; v < V; v++) sum[r][v] = ALL(0);
     for (int64_t k = first; k < last; k++) {
         VECTOR row[2];
-#pragma GCC unroll 2
+        UNROLL
         for (int v = 0; v < V; v++) row[v] = LOAD(b + v * LANES);
-#pragma GCC unroll 8
+        UNROLL
         for (int r = 0; r < R; r++) {
             VECTOR factor = ALL(a[r * a_row]);
-#pragma GCC unroll 2
+            UNROLL
             for (int v = 0; v < V; v++) sum[r][v] += factor * row[v];
         }
         a += a_depth;
         b += b_depth;
     }
-#pragma GCC unroll 8
+    UNROLL
     for (int r = 0; r < R; r++)
-#pragma GCC unroll 2
+        UNROLL
         for (int v = 0; v < V; v++) {
             if (end == SUM)
                 ADD_TO_DOUBLES((double *)m->c + (i + r) * m->c_row + j + v * LANES, sum[r][v]);
@@ -90,19 +90,19 @@ static inline __attribute__((always_inline)) void TYPED(advance)(const cpu_recur
     const REAL *inputs = (const REAL *)r->inputs + i * state + j;
     double *carry = r->carry + i * state + j;
     VECTOR even[STEP_ROWS][4], odd[STEP_ROWS][4];
-#pragma GCC unroll 4
+    UNROLL
     for (int row = 0; row < R; row++)
-#pragma GCC unroll 4
+        UNROLL
         for (int v = 0; v < V; v++) {
             even[row][v] = LOAD(inputs + row * state + v * LANES);
             odd[row][v] = ALL(0);
         }
     for (int64_t k = 0; k < state; k += 2) {
         const REAL *next = matrix + state;
-#pragma GCC unroll 4
+        UNROLL
         for (int row = 0; row < R; row++) {
             VECTOR of_even = ALL(before[row * state + k]), of_odd = ALL(before[row * state + k + 1]);
-#pragma GCC unroll 4
+            UNROLL
             for (int v = 0; v < V; v++) {
                 even[row][v] += of_even * LOAD(matrix + v * LANES);
                 odd[row][v] += of_odd * LOAD(next + v * LANES);
@@ -110,9 +110,9 @@ static inline __attribute__((always_inline)) void TYPED(advance)(const cpu_recur
         }
         matrix = next + state;
     }
-#pragma GCC unroll 4
+    UNROLL
     for (int row = 0; row < R; row++)
-#pragma GCC unroll 4
+        UNROLL
         for (int v = 0; v < V; v++)
             ADD_TO_DOUBLES(carry + row * state + v * LANES, even[row][v] + odd[row][v]);
 }
@@ -157,7 +157,7 @@ static inline __attribute__((always_inline)) void TYPED(modes)(const cpu_recurre
     double *carry = r->carry + i * r->state + n;
     REAL *inputs = (REAL *)r->inputs + i * r->state + n;
     cpu_doubles pole_re[2], pole_im[2], re[2], im[2];
-#pragma GCC unroll 2
+    UNROLL
     for (int v = 0; v < V; v++) {
         pole_re[v] = cpu_load_doubles(poles + v * CPU_DOUBLES);
         pole_im[v] = cpu_load_doubles(poles + half + v * CPU_DOUBLES);
@@ -165,7 +165,7 @@ static inline __attribute__((always_inline)) void TYPED(modes)(const cpu_recurre
         im[v] = cpu_load_doubles(carry + half + v * CPU_DOUBLES);
     }
     for (int64_t step = 0; step < r->steps; step++, inputs += r->step) {
-#pragma GCC unroll 2
+        UNROLL
         for (int v = 0; v < V; v++) {
             REAL *in_re = inputs + v * CPU_DOUBLES, *in_im = in_re + half;
             cpu_doubles x = re[v], y = im[v];
@@ -175,7 +175,7 @@ static inline __attribute__((always_inline)) void TYPED(modes)(const cpu_recurre
             FROM_DOUBLES(in_im, y);
         }
     }
-#pragma GCC unroll 2
+    UNROLL
     for (int v = 0; v < V; v++) {
         cpu_store_doubles(carry + v * CPU_DOUBLES, re[v]);
         cpu_store_doubles(carry + half + v * CPU_DOUBLES, im[v]);
@@ -199,7 +199,7 @@ static double TYPED(inner)(int64_t count, const void *a, const void *b)
     cpu_doubles sum[2] = {cpu_all_doubles(0), cpu_all_doubles(0)};
     double all = 0;
     for (int64_t i = 0; i < count; i += 2 * CPU_DOUBLES)
-#pragma GCC unroll 2
+        UNROLL
         for (int v = 0; v < 2; v++)
             sum[v] += TO_DOUBLES(x + i + v * CPU_DOUBLES) * TO_DOUBLES(y + i + v * CPU_DOUBLES);
     sum[0] += sum[1];

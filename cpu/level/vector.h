@@ -25,9 +25,9 @@ typedef float cpu_floats_stored __attribute__((vector_size(CPU_VECTOR_BYTES), al
 
 static inline cpu_doubles cpu_load_doubles(const double *from) { return *(const cpu_doubles_stored *)from; }
 static inline void cpu_store_doubles(double *to, cpu_doubles v) { *(cpu_doubles_stored *)to = v; }
-static inline cpu_doubles cpu_all_doubles(double value) { return (cpu_doubles){0} + value; }
+static inline cpu_doubles cpu_all_doubles(double value) { return value - (cpu_doubles){0}; } /* x - 0 is x */
 static inline cpu_floats cpu_load_floats(const float *from) { return *(const cpu_floats_stored *)from; }
 static inline void cpu_store_floats(float *to, cpu_floats v) { *(cpu_floats_stored *)to = v; }
-static inline cpu_floats cpu_all_floats(float value) { return (cpu_floats){0} + value; }
+static inline cpu_floats cpu_all_floats(float value) { return value - (cpu_floats){0}; }
 
 #endif
