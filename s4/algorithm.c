@@ -70,8 +70,8 @@ static const char *obstacle(const s4_problem *p)
 static const struct {
     double product, sample, mode, fft, spectrum, row;
 } price[] = {
-    [S4_F32] = {0.022, 0.3, 0.16, 0.17, 1.0, 35},
-    [S4_F64] = {0.044, 0.5, 0.2, 0.2, 1.2, 35},
+    [S4_F32] = {0.018, 0.2, 0.16, 0.17, 1.0, 35},
+    [S4_F64] = {0.036, 0.4, 0.2, 0.2, 1.2, 35},
 };
 
 static double chunked_cost(const s4_problem *p)

@@ -18,7 +18,7 @@
 extern "C" {
 #endif
 
-#define S4_BACKEND_VERSION 4
+#define S4_BACKEND_VERSION 5
 
 /* ---- what the plan fixed ------------------------------------------------------------------------------------- */
 

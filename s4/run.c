@@ -148,7 +148,7 @@ static s4_status check_leaf(const s4_plan *plan, const s4_layer *layer)
     if (!layer->c_length)
         return s4_fail(S4_ERROR_UNSUPPORTED,
                        "the layer stores plain C; training by fft needs C~ of length %lld: call "
-                       "s4_layer_setup(context, layer, %lld), or `s4 setup --length %lld`",
+                       "s4_layer_setup(context, layer, %lld), or `s4 setup --length %lld`; or train by algorithm chunked",
                        (long long)plan->shape.kernel_length, (long long)plan->shape.kernel_length,
                        (long long)plan->shape.kernel_length);
     return s4_fail(S4_ERROR_UNSUPPORTED,
