@@ -1,14 +1,15 @@
 /*
- * The convolution in chunks, backward. G_c are the chunks of dy_c, L the adjoints of the states that leave the chunks, S
- * the states before them (chunk.h); L of a row's last chunk is 0, or what dstate_out gives. Chunks in reverse:
+ * The convolution in chunks, backward. G_c are the chunks of dy_c, L the adjoints of the states that leave the chunks,
+ * S the states before them (chunk.h); L of a row's last chunk is 0, or what dstate_out gives. Chunks in reverse:
  *
  *   adjoint of the state before a chunk = sum over c of G_c M_C,c^T + L X;   dU = sum over c of G_c Toep_c^T + L M_B^T
  *
  * and, summed over the chunks of all rows:  U^T G_c,  S^T G_c,  U^T L,  L^T S;  dD_c = sum of u dy_c.
  *
- * States are made again, S4_CHUNK_KEPT at a time, from those at the beginnings of such parts. Samples after the last whole
- * chunk of a row reach its last state sample by sample (states_backward.h). One thread owns a channel with all its rows;
- * products are summed over the chunks of a panel in the dtype, over panels and groups of rows, ascending, in double.
+ * States are made again, S4_CHUNK_KEPT at a time, from those at the beginnings of such parts. Samples after the last
+ * whole chunk of a row reach its last state sample by sample (states_backward.h). One thread owns a channel with all
+ * its rows; products are summed over the chunks of a panel in the dtype, over panels and groups of rows, ascending, in
+ * double.
  */
 #include <omp.h>
 #include <string.h>
@@ -47,7 +48,7 @@ cpu_chunk_sums cpu_chunk_sums_at(const s4_task *task, int64_t h)
     return sums;
 }
 
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 /* c (+)= a b over the rows of a panel; a, b: columns of each. */
 static cpu_matrices of_panel(int64_t rows, const void *a, int64_t a_columns, const void *b, int64_t b_columns)
@@ -77,8 +78,8 @@ typedef struct panels {
 } panels;
 
 /* What one output gives. */
-static void through_output(const cpu_chunk_group *g, const needs *need, int64_t output, int64_t count,
-                           const panels *p, const cpu_chunk_sums *sums, double *gradient_d)
+static void through_output(const cpu_chunk_group *g, const needs *need, int64_t output, int64_t count, const panels *p,
+                           const cpu_chunk_sums *sums, double *gradient_d)
 {
     int64_t rows = count * g->rows, chunk = g->chunk, state = g->state;
     void (*put)(const cpu_matrices *) = output ? g->product->add : g->product->set;
@@ -150,10 +151,10 @@ static void through_adjoints(const cpu_chunk_group *g, const needs *need, int64_
         g->product->sum_modes(rows, state, g->states, p->states, sums->power);
 }
 
-/* ---- ends of rows -------------------------------------------------------------------------------------------------- */
+/* ---- ends of rows ------------------------------------------------------------------------------------------------ */
 
-/* leaving, the states after the last whole chunks, becomes their adjoints, from dstate_out; ends: du of the samples after
- * them. */
+/* leaving, the states after the last whole chunks, becomes their adjoints, from dstate_out; ends: du of the samples
+ * after them. */
 static void through_ends(const cpu_chunk_group *g, const cpu_chunk_sums *sums)
 {
     const s4_shape *shape = g->shape;
@@ -192,7 +193,7 @@ static void add_ends(const cpu_chunk_group *g, int64_t first, int64_t count, cha
     }
 }
 
-/* ---- a group of rows ----------------------------------------------------------------------------------------------- */
+/* ---- a group of rows --------------------------------------------------------------------------------------------- */
 
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
@@ -249,7 +250,8 @@ static void group_backward(const cpu_chunk_group *g, const needs *need, const cp
             make_states(g, first, end, 1);
         }
         for (int64_t at = first + (end - first - 1) / panel * panel; at >= first; at -= panel)
-            panel_backward(g, need, at, least(panel, end - at), g->kept + (at - first) * one * g->size, sums, gradient_d);
+            panel_backward(g, need, at, least(panel, end - at), g->kept + (at - first) * one * g->size, sums,
+                           gradient_d);
     }
     if (need->du) cpu_chunk_clear_rest(g, (cpu_chunk_tensor){task->du, &task->du_strides, 0});
     if (!task->dstate_in) return;

@@ -1,7 +1,8 @@
 /*
  * Gradients of the effective parameters from those of the chunk matrices (chunk.h), in double. With
  *
- *   v_t = dA v_t-1, v_0 = dB;   w_t = w_t-1 dA, w_-1 = c;   K[t] = c v_t;   row tau-1-t of M_B is v_t, column t of M_C is w_t
+ *   v_t = dA v_t-1, v_0 = dB;   w_t = w_t-1 dA, w_-1 = c;   K[t] = c v_t;   row tau-1-t of M_B is v_t, column t of M_C
+ * is w_t
  *
  * adjoints of v go back in time, those of w forward, and each step gives one product left right^T to the sums that
  * states_backward.c takes to the parameters: for a step z = dA x with the adjoint m of z,
@@ -98,7 +99,7 @@ static void add_padded(const channel *c, const double *gradient, int64_t step, d
     }
 }
 
-/* ---- v, w, X ------------------------------------------------------------------------------------------------------- */
+/* ---- v, w, X ----------------------------------------------------------------------------------------------------- */
 
 /* Gradient of K of an output (tau), from the sums U^T G, in their first row. */
 static const double *of_kernel(const channel *c, int64_t output)
@@ -228,7 +229,7 @@ static void through_poles(const channel *c)
     }
 }
 
-/* ---- the operation ------------------------------------------------------------------------------------------------- */
+/* ---- the operation ----------------------------------------------------------------------------------------------- */
 
 static void clear_gradient(const s4_shape *shape, int64_t h, const s4_system_gradient *gradient)
 {

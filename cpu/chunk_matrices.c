@@ -12,7 +12,7 @@
 #include "cpu/phi.h"
 #include "cpu/states_backward.h"
 
-/* ---- where things lie ---------------------------------------------------------------------------------------------- */
+/* ---- where things lie -------------------------------------------------------------------------------------------- */
 
 cpu_chunk_system cpu_chunk_system_at(const s4_task *task, int64_t h)
 {
@@ -41,7 +41,7 @@ cpu_chunk_system cpu_chunk_system_at(const s4_task *task, int64_t h)
     return system;
 }
 
-/* ---- parts that the gradient needs, too ---------------------------------------------------------------------------- */
+/* ---- parts that the gradient needs, too -------------------------------------------------------------------------- */
 
 void cpu_chunk_pad(const s4_shape *shape, const double *split, double *padded)
 {
@@ -89,7 +89,7 @@ void cpu_chunk_square_product(const cpu_product *product, int64_t size, const do
     product->set(&m);
 }
 
-/* ---- one channel --------------------------------------------------------------------------------------------------- */
+/* ---- one channel ------------------------------------------------------------------------------------------------- */
 
 /* A channel in work, and its thread's part of CHUNK_SETUP. */
 typedef struct channel {

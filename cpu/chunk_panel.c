@@ -3,8 +3,8 @@
  *
  *   S' = S X^T + U M_B
  *
- * as one product for all inputs U M_B of a panel, then one step for every chunk. A ragged last chunk is padded with zeros;
- * the state that counts at the end of a row is then the one before it.
+ * as one product for all inputs U M_B of a panel, then one step for every chunk. A ragged last chunk is padded with
+ * zeros; the state that counts at the end of a row is then the one before it.
  */
 #include "cpu/chunk_panel.h"
 
@@ -51,7 +51,7 @@ cpu_chunk_group cpu_chunk_group_open(const s4_task *task, int thread, int64_t h,
     return g;
 }
 
-/* ---- samples ------------------------------------------------------------------------------------------------------- */
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 char *cpu_chunk_sample(const cpu_chunk_group *g, cpu_chunk_tensor tensor, int64_t i, int64_t t)
 {
@@ -96,7 +96,8 @@ void *cpu_chunk_gather(const cpu_chunk_group *g, cpu_chunk_tensor from, int64_t 
     for (int64_t j = first; j < first + count; j += together)
         for (int64_t i = 0; i < g->rows; i++, row += samples * g->size) {
             int64_t counting = clamp(g->length[i] - j * g->chunk, samples);
-            if (counting) copy(g->size, counting, cpu_chunk_sample(g, from, i, j * g->chunk), from.strides->time, row, 1);
+            if (counting)
+                copy(g->size, counting, cpu_chunk_sample(g, from, i, j * g->chunk), from.strides->time, row, 1);
             if (counting < samples) memset(row + counting * g->size, 0, (size_t)((samples - counting) * g->size));
         }
     return panel;
@@ -131,7 +132,7 @@ void cpu_chunk_clear_rest(const cpu_chunk_group *g, cpu_chunk_tensor to)
         clear(g->size, g->task->length - from, cpu_chunk_sample(g, to, i, from), to.strides->time);
 }
 
-/* ---- states -------------------------------------------------------------------------------------------------------- */
+/* ---- states ------------------------------------------------------------------------------------------------------ */
 
 /* The state of row i in a tensor of the caller. */
 static int64_t state_at(const cpu_chunk_group *g, int64_t i)

@@ -1,6 +1,6 @@
 /*
- * Panels: some chunks, one after the other, of some rows of one channel, side by side: chunk j of row i of the group is row
- * j rows + i of a panel. A panel of samples has tau columns, one of states N^. States between chunks are carried in
+ * Panels: some chunks, one after the other, of some rows of one channel, side by side: chunk j of row i of the group is
+ * row j rows + i of a panel. A panel of samples has tau columns, one of states N^. States between chunks are carried in
  * double; what products need of them has the dtype of the plan.
  */
 #ifndef CPU_CHUNK_PANEL_H
@@ -42,8 +42,8 @@ char *cpu_chunk_sample(const cpu_chunk_group *group, cpu_chunk_tensor tensor, in
 /* Chunks first .. first + count - 1 as a panel, zero where no sample counts: in `panel`, or where they lie. */
 void *cpu_chunk_gather(const cpu_chunk_group *group, cpu_chunk_tensor from, int64_t first, int64_t count, void *panel);
 /* Where to put such a panel: `panel`, or where it belongs. `read`: a tensor of the caller that is still needed then. */
-void *cpu_chunk_target(const cpu_chunk_group *group, cpu_chunk_tensor to, const void *read, int64_t first, int64_t count,
-                       void *panel);
+void *cpu_chunk_target(const cpu_chunk_group *group, cpu_chunk_tensor to, const void *read, int64_t first,
+                       int64_t count, void *panel);
 /* The samples that count = panel, unless it is where it belongs; what lies beyond them, up to task->length, in these
  * chunks = 0. */
 void cpu_chunk_scatter(const cpu_chunk_group *group, const void *panel, int64_t first, int64_t count,
@@ -55,15 +55,15 @@ void cpu_chunk_clear_rest(const cpu_chunk_group *group, cpu_chunk_tensor to);
 void cpu_chunk_load_states(const cpu_chunk_group *group, const double *states, double *carry);
 void cpu_chunk_store_states(const cpu_chunk_group *group, const double *carry, double *states);
 
-/* From panel u of these chunks: states = those before them, carry after them. Where `leaving` is filled, it has each row's state after
- * its last whole chunk, once that was met. */
+/* From panel u of these chunks: states = those before them, carry after them. Where `leaving` is filled, it has each
+ * row's state after its last whole chunk, once that was met. */
 void cpu_chunk_states(const cpu_chunk_group *group, int64_t first, int64_t count, const void *u, void *states);
 /* Steps of the states (or adjoints) of all rows, from chunk `first` of a panel on, in this direction: its rows, inputs,
  * become what carry was. */
 void cpu_chunk_steps(const cpu_chunk_group *group, const void *power, int64_t first, int64_t steps, int direction,
                      double *carry, void *panel);
-/* The first chunk behind `after` that comes after the last whole one of some row, but not beyond `end`; `end` where states
- * do not leave. */
+/* The first chunk behind `after` that comes after the last whole one of some row, but not beyond `end`; `end` where
+ * states do not leave. */
 int64_t cpu_chunk_next_end(const cpu_chunk_group *group, int64_t after, int64_t end);
 
 #endif

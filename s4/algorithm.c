@@ -25,7 +25,7 @@ static int convolves(const s4_problem *p)
     return p->direction == S4_DIRECTION_FORWARD || p->direction == S4_DIRECTION_TRAINING;
 }
 
-/* ---- what chunks cannot do ------------------------------------------------------------------------------------------ */
+/* ---- what chunks cannot do --------------------------------------------------------------------------------------- */
 
 static int is_bidirectional(const s4_problem *p) { return p->bidirectional; }
 static int is_dss(const s4_problem *p) { return p->discretisation == S4_DSS; }
@@ -55,11 +55,11 @@ static const char *obstacle(const s4_problem *p)
     return NULL;
 }
 
-/* ---- what both cost ------------------------------------------------------------------------------------------------- */
+/* ---- what both cost ---------------------------------------------------------------------------------------------- */
 
 /*
- * Nanoseconds of one row (b,h), of this much work. Kernels, spectra and chunk matrices are not counted: they are made once
- * for all rows. Measured on one core of an AMD EPYC (Zen 4) at 3.5 GHz with x86-64-v4, FFTW 3.3.10, B = 16:
+ * Nanoseconds of one row (b,h), of this much work. Kernels, spectra and chunk matrices are not counted: they are made
+ * once for all rows. Measured on one core of an AMD EPYC (Zen 4) at 3.5 GHz with x86-64-v4, FFTW 3.3.10, B = 16:
  *   product   one multiplication and addition of the products and dense steps of chunks
  *   sample    a sample of one tensor, read or written by chunks
  *   mode      one step of one element of a diagonal state
@@ -102,7 +102,7 @@ static double fft_cost(const s4_problem *p)
     return transforms * transform + spectra * length * price[p->dtype].spectrum;
 }
 
-/* ---- the choice ------------------------------------------------------------------------------------------------------ */
+/* ---- the choice -------------------------------------------------------------------------------------------------- */
 
 static int trains_c_tilde(const s4_problem *p)
 {
@@ -113,8 +113,9 @@ s4_status s4_algorithm_settle(s4_problem *p)
 {
     const char *why = convolves(p) ? obstacle(p) : NULL;
     if (p->algorithm == S4_ALGORITHM_CHUNKED && why)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "algorithm chunked: %s (kernel_length %lld, length %lld); use algorithm fft",
-                       why, (long long)p->kernel_length, (long long)p->length);
+        return s4_fail(S4_ERROR_UNSUPPORTED,
+                       "algorithm chunked: %s (kernel_length %lld, length %lld); use algorithm fft", why,
+                       (long long)p->kernel_length, (long long)p->length);
     if (!convolves(p))
         p->algorithm = S4_ALGORITHM_FFT;
     else if (p->algorithm == S4_ALGORITHM_AUTO) {

@@ -89,5 +89,6 @@ int64_t s4_buffer_bytes(s4_buffer buffer, const s4_shape *shape, s4_place place)
 int s4_buffer_persists(s4_buffer buffer, const s4_shape *shape)
 {
     return buffer == S4_BUFFER_SYSTEM || buffer == S4_BUFFER_STEP_SYSTEM ||
-           ((buffer == S4_BUFFER_SPECTRUM || buffer == S4_BUFFER_CHUNK_SYSTEM) && shape->resident);
+           (buffer == S4_BUFFER_CHUNK_SYSTEM && shape->resident) ||
+           (buffer == S4_BUFFER_SPECTRUM && shape->resident);
 }

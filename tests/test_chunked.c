@@ -7,19 +7,10 @@
 #include "chunked.h"
 #include "expect.h"
 #include "naive.h"
-#include "place.h"
 #include "tolerances.h"
 
 static const int64_t lengths[] = {1, 2, 3, 8, 31, 32, 64, 65, 200};
 enum { LENGTHS = 9 };
-
-/* Chunks are the CPU's. */
-static s4_context *open(void)
-{
-    if (place_has_gpu())
-        cr_skip_test("placement %s: chunks are the CPU's", place_text());
-    return context_open();
-}
 
 static void compare(s4_context *context, const chunked_call *c, const double *y, double tolerance)
 {
@@ -34,7 +25,7 @@ static void compare(s4_context *context, const chunked_call *c, const double *y,
 
 Test(chunked, is_the_definition)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++) {
         s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
         for (int i = 0; i < LENGTHS; i++) {
@@ -52,7 +43,7 @@ Test(chunked, is_the_definition)
 /* Other rates, kernels longer than the input, and a layer that stores C~. */
 Test(chunked, takes_any_leaf_and_rate)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++) {
         s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
         const layer_shape *shape = &chunked_kinds[k].shape;
@@ -72,7 +63,7 @@ Test(chunked, takes_any_leaf_and_rate)
 
 Test(chunked, hands_states_on_as_steps_do)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++) {
         s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
         for (int i = 0; i < LENGTHS; i++) {
@@ -102,7 +93,7 @@ Test(chunked, with_lengths)
 {
     enum { B = 6, T = 130 };
     static const int64_t counts[B] = {130, 0, 31, 64, 65, 1};
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++) {
         s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
         const s4_layer_options o = layer_options(layer);
@@ -153,7 +144,7 @@ Test(chunked, has_the_same_bits)
         int64_t planned_batch, planned_length;
     } ways[] = {{2, S4_LAYOUT_BHL, 0, 0, 0}, {5, S4_LAYOUT_BHL, 1, 0, 0}, {1, S4_LAYOUT_BLH, 0, 0, 0},
                 {1, S4_LAYOUT_BLH, 1, 30, 0}, {1, S4_LAYOUT_BHL, 0, 19, 170}};
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++)
         for (int single = 0; single < 2; single++) {
             s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
@@ -195,7 +186,7 @@ Test(chunked, has_the_same_bits)
 /* y in the place of u. */
 Test(chunked, in_place)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++) {
         if (chunked_kinds[k].shape.channels > 1)
             continue;
@@ -221,7 +212,7 @@ Test(chunked, in_place)
 /* A sample that is not finite stays in its row. */
 Test(chunked, rows_do_not_meet)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++) {
         about("%s", chunked_kinds[k].name);
         s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
@@ -244,7 +235,7 @@ Test(chunked, rows_do_not_meet)
 Test(chunked, long_rows)
 {
     enum { T = 20000 };
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < 2; k++) {
         const layer_shape shape = {.d_model = 1, .d_state = 6, .rank = k == 0, .plain_transforms = 1,
                                    .mode = k == 0 ? S4_MODE_DPLR : S4_MODE_DIAG};
@@ -270,7 +261,7 @@ Test(chunked, refuses)
     } layers[] = {
         {{.d_model = 2, .d_state = 4, .rank = 1, .bidirectional = 1, .plain_transforms = 1}, "bidirectional"},
         {{.d_model = 2, .d_state = 4, .mode = S4_MODE_DIAG, .discretisation = S4_DSS, .plain_transforms = 1}, "dss"}};
-    s4_context *context = open();
+    s4_context *context = context_open();
     s4_plan *plan;
     for (int i = 0; i < 2; i++) {
         s4_layer *layer = layer_random(&layers[i].shape, 1);
@@ -350,7 +341,7 @@ Test(chunked, is_chosen)
 /* What is trained is what is stored. */
 Test(chunked, trains_plain_c)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     s4_layer *layer = layer_random(&chunked_kinds[0].shape, 1);
     must(s4_layer_setup(context, layer, 64));
     s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F32, 1, 64, 64);
@@ -368,7 +359,7 @@ Test(chunked, trains_plain_c)
 /* No operation of kernels or spectra, and no buffer of their length. */
 Test(chunked, makes_no_kernel)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < 2; k++) {
         s4_layer *layer = layer_random(&chunked_kinds[k == 0 ? 0 : 6].shape, 1);
         s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F32, 1, 1 << 22, 1 << 22);

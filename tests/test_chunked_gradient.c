@@ -8,18 +8,10 @@
 #include "allocations.h"
 #include "chunked.h"
 #include "expect.h"
-#include "place.h"
 #include "tolerances.h"
 
 /* Differences at steps of 1e-3, extrapolated to sixth order, of a loss that is good to 1e-14. */
 #define TOLERANCE_DIFFERENCE 1e-8
-
-static s4_context *open(void)
-{
-    if (place_has_gpu())
-        cr_skip_test("placement %s: chunks are the CPU's", place_text());
-    return context_open();
-}
 
 /* ---- finite differences -------------------------------------------------------------------------------------------- */
 
@@ -94,7 +86,7 @@ static void compare(s4_context *context, const chunked_call *c, const chunked_re
 Test(chunked_gradient, are_differences)
 {
     static const int64_t lengths[] = {1, 31, 33, 75};
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++)
         for (int i = 0; i < 4; i++) {
             if (chunked_kinds[k].shape.d_state > 16 && i != 2)
@@ -112,7 +104,7 @@ Test(chunked_gradient, are_differences)
 Test(chunked_gradient, with_lengths)
 {
     static const int64_t lengths[] = {70, 0, 32, 33, 64, 5};
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++) {
         about("%s", chunked_kinds[k].name);
         s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
@@ -132,7 +124,7 @@ Test(chunked_gradient, with_lengths)
 Test(chunked_gradient, against_reference)
 {
     static const int64_t lengths[] = {1, 2, 3, 8, 31, 64, 65, 200};
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int rank = 1; rank <= 3; rank++)
         for (int i = 0; i < 8; i++) {
             about("rank %d, length %d", rank, (int)lengths[i]);
@@ -167,7 +159,7 @@ Test(chunked_gradient, against_reference)
 Test(chunked_gradient, against_fft)
 {
     static const int64_t sizes[][2] = {{5, 200}, {17, 64}, {3, 1000}, {2, 5000}, {1, 70000}};
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++)
         for (int i = 0; i < 5; i++) {
             if (chunked_kinds[k].shape.mode != S4_MODE_DIAG || (i == 4 && k != 6))
@@ -225,7 +217,7 @@ Test(chunked_gradient, of_two_calls_add_up)
     static const layer_shape dplr = {.d_model = 2, .d_state = 6, .rank = 2, .plain_transforms = 1};
     static const layer_shape diagonal = {
         .d_model = 2, .d_state = 6, .mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .plain_transforms = 1};
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int i = 0; i < 2; i++) {
         about("%s", i == 0 ? "dplr" : "diag");
         compare_two_calls(context, i == 0 ? &dplr : &diagonal, 300, 137);
@@ -244,7 +236,7 @@ Test(chunked_gradient, have_the_same_bits)
         int least_budget;
         int64_t planned_batch;
     } ways[] = {{2, S4_LAYOUT_BHL, 0, 0}, {5, S4_LAYOUT_BHL, 1, 0}, {1, S4_LAYOUT_BLH, 0, 0}, {1, S4_LAYOUT_BLH, 1, 30}};
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k++)
         for (int single = 0; single < 2; single++) {
             s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
@@ -274,7 +266,7 @@ Test(chunked_gradient, have_the_same_bits)
 /* What is asked for has the bits it has when all is asked for. */
 Test(chunked_gradient, of_what_is_asked_for)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k += 6)
         for (unsigned frozen = 0; frozen < 1u << S4_PARAMETER_COUNT; frozen += 5) {
             about("%s, frozen %u", chunked_kinds[k].name, frozen);
@@ -298,7 +290,7 @@ Test(chunked_gradient, of_what_is_asked_for)
 /* Each of x0, the gradient of the state that leaves, and that of the one that enters may be missing. */
 Test(chunked_gradient, of_what_is_given)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int i = 0; i < 8; i++) {
         about("%s, %s x0, %s ds", i & 4 ? "diag" : "dplr", i & 1 ? "with" : "no", i & 2 ? "with" : "no");
         s4_layer *layer = layer_random(&chunked_kinds[i & 4 ? 6 : 0].shape, (uint64_t)i);
@@ -315,7 +307,7 @@ Test(chunked_gradient, of_what_is_given)
 /* du in the place of dy. */
 Test(chunked_gradient, in_place)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int i = 0; i < 2; i++) {
         s4_layer *layer = layer_random(&chunked_kinds[i ? 6 : 0].shape, 1);
         const chunked_call c = chunked_open(layer, 3, 5000, 0, 1);
@@ -338,7 +330,7 @@ Test(chunked_gradient, in_place)
 
 Test(chunked_gradient, allocate_nothing)
 {
-    s4_context *context = open();
+    s4_context *context = context_open();
     for (int i = 0; i < 2; i++) {
         s4_layer *layer = layer_random(&chunked_kinds[i ? 6 : 0].shape, 1);
         const chunked_call c = chunked_open(layer, 3, 100, 1, 1);

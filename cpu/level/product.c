@@ -1,8 +1,8 @@
 /*
  * Products of small matrices in both precisions: product_typed.h, once for each.
  *
- * A tile of TILE_ROWS rows and two vectors of columns is kept in registers over the whole depth: every element of b that
- * is loaded serves TILE_ROWS products. Rows that are left are tiles of four, two and one.
+ * A tile of TILE_ROWS rows and two vectors of columns is kept in registers over the whole depth: every element of b
+ * that is loaded serves TILE_ROWS products. Rows that are left are tiles of four, two and one.
  */
 #include "cpu/level/product.h"
 
@@ -97,13 +97,11 @@ static inline void add_doubles(double *to, cpu_doubles v) { cpu_store_doubles(to
 #undef FROM_DOUBLES
 
 #define TABLE(suffix, real)                                                                                            \
-    {.size = sizeof(real),                                                                                             \
-     .set = set_##suffix,                                                                                              \
-     .add = add_##suffix,                                                                                              \
-     .sum = sum_##suffix,                                                                                              \
-     .steps_dense = steps_dense_##suffix,                                                                              \
-     .steps_modes = steps_modes_##suffix,                                                                              \
-     .inner = inner_##suffix,                                                                                          \
-     .sum_modes = sum_modes_##suffix}
+    {                                                                                                                  \
+        .size = sizeof(real), .set = set_##suffix, .add = add_##suffix, .sum = sum_##suffix,                           \
+        .steps_dense = steps_dense_##suffix, .steps_modes = steps_modes_##suffix, .inner = inner_##suffix,             \
+        .sum_modes = sum_modes_##suffix                                                                                \
+    }
 
-const cpu_products CPU_AT_LEVEL(cpu_products_at) = {.of = {[S4_F32] = TABLE(f32, float), [S4_F64] = TABLE(f64, double)}};
+const cpu_products CPU_AT_LEVEL(cpu_products_at) = {
+    .of = {[S4_F32] = TABLE(f32, float), [S4_F64] = TABLE(f64, double)}};

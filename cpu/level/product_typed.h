@@ -1,9 +1,10 @@
 /*
  * Included by product.c only, once for each precision, with REAL, VECTOR, LANES, LOAD, STORE, ALL, TO_DOUBLES,
- * FROM_DOUBLES, ADD_TO_DOUBLES and TYPED(name) defined; no include guard therefore. product.h says what each function computes.
+ * FROM_DOUBLES, ADD_TO_DOUBLES and TYPED(name) defined; no include guard therefore. product.h says what each function
+ * computes.
  */
 
-/* ---- products ------------------------------------------------------------------------------------------------------ */
+/* ---- products ---------------------------------------------------------------------------------------------------- */
 
 /* R rows and V vectors of columns of the product; R and V are constants where this is called. */
 static inline __attribute__((always_inline)) void TYPED(tile)(const cpu_matrices *m, int64_t i, int64_t j,
@@ -15,9 +16,10 @@ static inline __attribute__((always_inline)) void TYPED(tile)(const cpu_matrices
     int64_t a_row = m->a_row, a_depth = m->a_depth, b_depth = m->b_depth;
     VECTOR sum[TILE_ROWS][2];
     UNROLL
-    for (int r = 0; r < R; r++)
+    for (int r = 0; r < R; r++) {
         UNROLL
         for (int v = 0; v < V; v++) sum[r][v] = ALL(0);
+    }
     for (int64_t k = first; k < last; k++) {
         VECTOR row[2];
         UNROLL
@@ -32,16 +34,16 @@ static inline __attribute__((always_inline)) void TYPED(tile)(const cpu_matrices
         b += b_depth;
     }
     UNROLL
-    for (int r = 0; r < R; r++)
+    for (int r = 0; r < R; r++) {
+        int64_t at = (i + r) * m->c_row + j;
         UNROLL
-        for (int v = 0; v < V; v++) {
+        for (int v = 0; v < V; v++, at += LANES) {
             if (end == SUM)
-                ADD_TO_DOUBLES((double *)m->c + (i + r) * m->c_row + j + v * LANES, sum[r][v]);
-            else {
-                REAL *c = (REAL *)m->c + (i + r) * m->c_row + j + v * LANES;
-                STORE(c, end == ADD ? LOAD(c) + sum[r][v] : sum[r][v]);
-            }
+                ADD_TO_DOUBLES((double *)m->c + at, sum[r][v]);
+            else
+                STORE((REAL *)m->c + at, end == ADD ? LOAD((REAL *)m->c + at) + sum[r][v] : sum[r][v]);
         }
+    }
 }
 
 /* All rows of V vectors of columns. */
@@ -75,7 +77,7 @@ static void TYPED(set)(const cpu_matrices *m) { TYPED(multiply)(m, SET); }
 static void TYPED(add)(const cpu_matrices *m) { TYPED(multiply)(m, ADD); }
 static void TYPED(sum)(const cpu_matrices *m) { TYPED(multiply)(m, SUM); }
 
-/* ---- recurrences --------------------------------------------------------------------------------------------------- */
+/* ---- recurrences ------------------------------------------------------------------------------------------------- */
 
 /*
  * R rows and V vectors of elements of one dense step. Even and odd elements of the state are two sums, so that one row
@@ -91,12 +93,13 @@ static inline __attribute__((always_inline)) void TYPED(advance)(const cpu_recur
     double *carry = r->carry + i * state + j;
     VECTOR even[STEP_ROWS][4], odd[STEP_ROWS][4];
     UNROLL
-    for (int row = 0; row < R; row++)
+    for (int row = 0; row < R; row++) {
         UNROLL
         for (int v = 0; v < V; v++) {
             even[row][v] = LOAD(inputs + row * state + v * LANES);
             odd[row][v] = ALL(0);
         }
+    }
     for (int64_t k = 0; k < state; k += 2) {
         const REAL *next = matrix + state;
         UNROLL
@@ -111,10 +114,10 @@ static inline __attribute__((always_inline)) void TYPED(advance)(const cpu_recur
         matrix = next + state;
     }
     UNROLL
-    for (int row = 0; row < R; row++)
+    for (int row = 0; row < R; row++) {
         UNROLL
-        for (int v = 0; v < V; v++)
-            ADD_TO_DOUBLES(carry + row * state + v * LANES, even[row][v] + odd[row][v]);
+        for (int v = 0; v < V; v++) ADD_TO_DOUBLES(carry + row * state + v * LANES, even[row][v] + odd[row][v]);
+    }
 }
 
 static inline __attribute__((always_inline)) void TYPED(advance_rows)(const cpu_recurrence *r, int64_t i, const int R)
@@ -191,17 +194,17 @@ static void TYPED(steps_modes)(const cpu_recurrence *r)
     }
 }
 
-/* ---- sums ---------------------------------------------------------------------------------------------------------- */
+/* ---- sums -------------------------------------------------------------------------------------------------------- */
 
 static double TYPED(inner)(int64_t count, const void *a, const void *b)
 {
     const REAL *x = a, *y = b;
     cpu_doubles sum[2] = {cpu_all_doubles(0), cpu_all_doubles(0)};
     double all = 0;
-    for (int64_t i = 0; i < count; i += 2 * CPU_DOUBLES)
-        UNROLL
-        for (int v = 0; v < 2; v++)
-            sum[v] += TO_DOUBLES(x + i + v * CPU_DOUBLES) * TO_DOUBLES(y + i + v * CPU_DOUBLES);
+    for (int64_t i = 0; i < count; i += 2 * CPU_DOUBLES) {
+        sum[0] += TO_DOUBLES(x + i) * TO_DOUBLES(y + i);
+        sum[1] += TO_DOUBLES(x + i + CPU_DOUBLES) * TO_DOUBLES(y + i + CPU_DOUBLES);
+    }
     sum[0] += sum[1];
     for (int lane = 0; lane < CPU_DOUBLES; lane++) all += sum[0][lane];
     return all;
