@@ -41,6 +41,7 @@ typedef struct s4_shape {
     int rate_parity;          /* the stored C~ is used as it is */
     int threads;              /* CPU lanes */
     int states;               /* forward and backward with state in and out */
+    s4_place tensors;         /* where the caller's u, y, their gradients and states live */
     int resident;             /* spectra of all channels are kept */
     int64_t block_channels, block_batch;
     int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length */
@@ -53,16 +54,20 @@ typedef struct s4_shape {
 /*
  * Shapes of buffers; complex counts as two. nf = fft_length, F = nf/2 + 1; dt = dtype of the plan. Row
  * stride: s4_row_stride.
- * "lanes": CPU: one per thread; GPU: tile_channels for the kernel, tile_rows for the convolution.
+ * "lanes": CPU: one per thread; GPU: tile_channels for the kernel and set-up, tile_rows for the convolution.
  * Kept channels: d_model if resident, else block_channels; row of channel h: h if resident, else h - task->channel.
  * All buffers begin at multiples of 256 bytes; their contents are unknown at first.
  */
 typedef enum s4_buffer {
     S4_BUFFER_SYSTEM,            /* double, effective parameters of all channels: see s4_system_view */
+    S4_BUFFER_RAW,               /* double, GPU: raw parameters, see s4_raw_offset */
+    S4_BUFFER_RAW_GRADIENT,      /* double, GPU and host: gradients of raw parameters, the same layout without plain C */
+    S4_BUFFER_FLAGS,             /* int64 (S4_FLAGS), GPU: what operations found, see s4_backend.check */
     S4_BUFFER_SETUP_MATRICES,    /* double (threads, s4_setup_lane(n)): scratch of powers and solves */
     S4_BUFFER_STEP_SYSTEM,       /* double (H, s4_step_system): cpu/step_system.c */
     S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
-    S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): CPU scratch of states_backward */
+    S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): scratch of states_backward */
+    S4_BUFFER_STATE_SUMS,        /* double (H, s4_state_sums(shape), N): sums of states_backward, see s4_state_sums */
     S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place */
     S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch) */
     S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
@@ -72,8 +77,15 @@ typedef enum s4_buffer {
     S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place */
     S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy */
     S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs */
-    S4_BUFFER_BLOCK_U,           /* dt (block_batch, block_channels, T), GPU: u, then y in its place */
-    S4_BUFFER_BLOCK_DY,          /* dt (block_batch, block_channels, T), GPU: dy, then du in its place */
+    S4_BUFFER_BLOCK_U,           /* dt (S4_SLOTS, block_batch, block_channels, T), GPU, tensors on the host: u */
+    S4_BUFFER_BLOCK_DY,          /* dt (S4_SLOTS, block_batch, M, block_channels, T), likewise: dy */
+    S4_BUFFER_BLOCK_OUT,         /* the same, likewise: y, or du (block_batch, block_channels, T) */
+    S4_BUFFER_BLOCK_STATE,       /* double (block_batch, block_channels, n, 2), likewise: state in and out */
+    S4_BUFFER_BLOCK_DSTATE,      /* the same: gradient of the state out, then in */
+    S4_BUFFER_LENGTHS,           /* int64 (batch), likewise */
+    S4_BUFFER_STAGE_U,           /* as BLOCK_U, on the host and pinned: on its way to the device */
+    S4_BUFFER_STAGE_DY,
+    S4_BUFFER_STAGE_OUT,
     S4_BUFFER_GRADIENT_SPECTRUM, /* double complex (channels of the block, M, F): sum over the batch of conj(U) * DY */
     S4_BUFFER_KERNEL_GRADIENT,   /* double (kernels, channels of the block, L): dL/dK */
     S4_BUFFER_SYSTEM_GRADIENT,   /* double, all channels: see s4_system_gradient_view */
@@ -120,6 +132,37 @@ static inline int64_t s4_setup_lane(int64_t modes)
     int64_t state = 2 * modes;
     return ((3 * state + 10) * state + 7) / 8 * 8;
 }
+
+/* Blocks of samples on their way at a time. */
+#define S4_SLOTS 2
+
+/* What operations of the GPU place found, to be told when the work has been waited for. */
+#define S4_FLAGS 16
+
+/* Raw parameters in RAW: parameter p at s4_raw_offset(shape, p), shaped as s4_layer_parameter says; p = S4_PARAMETER_COUNT:
+ * plain C; one more: the end. */
+static inline int64_t s4_raw_offset(const s4_shape *s, int parameter)
+{
+    const int64_t modes = s->n_ssm * s->modes, c = 2 * s->kernels * s->d_model * s->modes;
+    const int64_t count[S4_PARAMETER_COUNT + 1] = {
+        [S4_PARAMETER_INV_DT] = s->d_model * s->dt_modes, [S4_PARAMETER_A_REAL] = modes, [S4_PARAMETER_A_IMAG] = modes,
+        [S4_PARAMETER_B] = 2 * modes, [S4_PARAMETER_C] = c, [S4_PARAMETER_P] = 2 * s->rank * modes,
+        [S4_PARAMETER_D] = s->channels * s->d_model, [S4_PARAMETER_COUNT] = s->mode == S4_MODE_DPLR ? c : 0};
+    int64_t offset = 0;
+    for (int p = 0; p < parameter; p++) offset += count[p];
+    return offset;
+}
+
+/*
+ * Rows (N) of STATE_SUMS per channel, in the real basis [Re x; Im x]; left and right are those of
+ * cpu/states_backward.c, summed over samples and batch:
+ *   mode      sum of left conj(right), mode by mode
+ *   input     sum of left u
+ *   along_p   (R) sum of left (right . p_r)
+ *   onto_p    (R) sum of right (left . dt p_r)
+ *   read_out  (M) gradient of the rows [2 Re C, -2 Im C] of plain C
+ */
+static inline int64_t s4_state_sums(const s4_shape *s) { return 2 + 2 * s->rank + s->channels; }
 
 #define S4_STEP_ROWS 2 /* a state and its scratch */
 
@@ -210,6 +253,7 @@ static inline int64_t s4_system_gradient_count(const s4_shape *s)
 /* ---- one operation ------------------------------------------------------------------------------------------- */
 
 typedef struct s4_device s4_device; /* a backend's own */
+typedef struct s4_queue s4_queue;   /* a backend's own: streams and events that a workspace's work goes through */
 
 /* Raw parameters, as s4_layer holds them. */
 typedef struct s4_raw {
@@ -237,6 +281,7 @@ typedef enum s4_wanted {
 
 typedef struct s4_task {
     s4_device *device;
+    s4_queue *queue; /* of the workspace; NULL on the CPU */
     const s4_shape *shape;
     void *prepared;           /* what prepare returned */
     void *const *buffer;      /* [S4_BUFFER_COUNT], in the memory of this place; NULL where the plan has none */
@@ -245,20 +290,22 @@ typedef struct s4_task {
     int64_t length;            /* samples in this call, <= shape->length (step: any) */
 
     /* Tensors of the block in this place, dtype of the plan. Pointers are to element (row, channel, 0) of u and du, and to
-     * (row, output 0 of channel, 0) of y and dy. CPU: inside the caller's arrays; GPU: BLOCK_U and BLOCK_DY, where time
-     * strides are 1. */
+     * (row, output 0 of channel, 0) of y and dy. They lie inside the caller's arrays, with any strides, or, on the GPU
+     * where those are on the host, in BLOCK_U, BLOCK_DY and BLOCK_OUT, dense. */
     const void *u, *dy;
     void *y, *du; /* y may be u, du may be dy (M = 1); du may be NULL */
     s4_strides u_strides, y_strides, dy_strides, du_strides;
-    const int64_t *lengths; /* of batch row `row` and on: samples that count; NULL: all */
+    const int64_t *lengths; /* of batch row `row` and on: samples that count; NULL: all; in this place */
 
-    const double *state_in; /* (batch,H,n,2) or NULL; once operations only */
-    double *state_out;
-    const double *dstate_out; /* (batch,H,n,2) or NULL; states_backward only */
+    /* States (.., n, 2) of element (row, channel), or NULL; state_batch doubles from one batch row to the next. */
+    const double *state_in;
+    double *state_out;        /* may be state_in */
+    const double *dstate_out; /* states_backward only */
     double *dstate_in;        /* may be dstate_out */
+    int64_t state_batch;
 
-    const s4_raw *raw;             /* transform, c_tilde, chain */
-    const s4_gradients *gradients; /* chain */
+    const s4_raw *raw;             /* transform, read_out, step_system, chain; its pointers are of this place */
+    const s4_gradients *gradients; /* chain; pointers of this place */
     unsigned wanted;               /* backward: bits of s4_wanted */
 } s4_task;
 
@@ -348,6 +395,16 @@ typedef struct s4_host {
         ;
 } s4_host;
 
+typedef enum s4_lane { S4_LANE_WORK, S4_LANE_UP, S4_LANE_DOWN, S4_LANES } s4_lane;
+#define S4_EVENTS 16
+
+typedef struct s4_copy {
+    int to_device; /* 1: host to device; 0: device to host */
+    void *to;
+    const void *from;
+    size_t to_pitch, from_pitch, width, height;
+} s4_copy;
+
 typedef struct s4_device_ledger {
     int64_t launches, to_device, to_host;
 } s4_device_ledger;
@@ -371,14 +428,28 @@ typedef struct s4_backend {
     /* memory of the place; NULL for the CPU, whose memory comes from the context's hooks */
     s4_status (*allocate)(s4_device *device, size_t bytes, void **pointer);
     void (*release)(s4_device *device, void *pointer);
-    /* 2-D copies: `height` rows of `width` bytes. Host side pageable; when they return, the host side may be reused
-     * (to_device) or read (to_host). */
-    s4_status (*to_device)(s4_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                           size_t width, size_t height);
-    s4_status (*to_host)(s4_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                         size_t width, size_t height);
-    s4_status (*synchronise)(s4_device *device); /* waits, and reports asynchronous errors */
     void (*ledger)(s4_device *device, s4_device_ledger *ledger);
+    /* Makes host memory fit for asynchronous copies, and gives it back. */
+    s4_status (*pin)(s4_device *device, void *pointer, size_t bytes);
+    void (*unpin)(s4_device *device, void *pointer);
+
+    /* Queues: three lanes (streams), and events between them. Operations run in lane WORK. */
+    s4_status (*queue_create)(s4_device *device, s4_queue **queue);
+    void (*queue_destroy)(s4_device *device, s4_queue *queue); /* waits for what is in it */
+    /* WORK becomes the caller's stream (a cudaStream_t); NULL: the queue's own again. Waits for what is in it. */
+    s4_status (*queue_use_stream)(s4_device *device, s4_queue *queue, void *stream);
+    /* 2-D copy, asynchronous in a lane: `height` rows of `width` bytes. The host side must stay as it is until the lane
+     * has got so far. */
+    s4_status (*copy)(s4_device *device, s4_queue *queue, s4_lane lane, const s4_copy *copy);
+    /* Event number `event` (0 .. S4_EVENTS - 1): lane reaches it; another lane, or the host, waits for it. An event that
+     * was never recorded is not waited for. */
+    s4_status (*record)(s4_device *device, s4_queue *queue, s4_lane lane, int event);
+    s4_status (*wait)(s4_device *device, s4_queue *queue, s4_lane lane, int event);
+    s4_status (*await)(s4_device *device, s4_queue *queue, int event);
+    s4_status (*synchronise)(s4_device *device, s4_queue *queue); /* the host waits for all lanes; asynchronous errors */
+    /* optional: after synchronise, what operations of this queue found: reads FLAGS and begins anew. S4_ERROR_NOT_FINITE,
+     * S4_ERROR_SINGULAR with a text, as the CPU place says it at once. */
+    s4_status (*check)(s4_device *device, s4_queue *queue, const s4_shape *shape, void *const *buffer);
 
     /* FFT plans and what else a shape needs; checks that work areas fit the buffers' bytes (S4_ERROR_OUT_OF_BUDGET
      * with both numbers). bytes[S4_BUFFER_COUNT] are the plan's. */
@@ -400,8 +471,11 @@ typedef struct s4_backend {
     s4_operation step_system; /* raw, SYSTEM -> STEP_SYSTEM (from plain C, made here if SYSTEM.c is C~) */
     s4_operation step;        /* STEP_SYSTEM, u, state_in -> y, state_out */
     s4_operation states;      /* STEP_SYSTEM, u, state_in -> y += response to state_in; state_out */
-    s4_operation states_backward; /* SYSTEM, STEP_SYSTEM, u, dy, state_in, dstate_out -> adds what states give to du and
-                                   * SYSTEM_GRADIENT; dstate_in; scratch SETUP_MATRICES, STATE_ROWS */
+    s4_operation states_backward; /* SYSTEM, STEP_SYSTEM, u, dy, state_in, dstate_out -> adds what states give to du;
+                                   * dstate_in; adds into STATE_SUMS, b ascending; a block with row == 0 begins from
+                                   * zero; scratch STATE_ROWS */
+    s4_operation state_gradients; /* SYSTEM, STEP_SYSTEM, STATE_SUMS -> adds to SYSTEM_GRADIENT, c being the leaf's;
+                                   * scratch SETUP_MATRICES */
     s4_operation chain;       /* raw, SYSTEM, SYSTEM_GRADIENT -> gradients of raw parameters */
 
     /* optional: reads and writes FFT wisdom. load: called once when the place is opened, unless it is to be ignored. tune:
