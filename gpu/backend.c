@@ -14,10 +14,18 @@ static const s4_backend backend = {
 
     .allocate = gpu_allocate,
     .release = gpu_release,
-    .to_device = gpu_to_device,
-    .to_host = gpu_to_host,
-    .synchronise = gpu_synchronise,
     .ledger = gpu_ledger,
+    .pin = gpu_pin,
+    .unpin = gpu_unpin,
+
+    .queue_create = gpu_queue_create,
+    .queue_destroy = gpu_queue_destroy,
+    .queue_use_stream = gpu_queue_use_stream,
+    .copy = gpu_copy,
+    .record = gpu_record,
+    .wait = gpu_wait,
+    .await = gpu_await,
+    .synchronise = gpu_synchronise,
 
     .prepare = gpu_prepare,
     .unprepare = gpu_unprepare,

@@ -54,17 +54,16 @@ static const double *skip_of_block(const s4_task *task)
 static s4_status spectrum(const s4_task *task)
 {
     static const char operation[] = "spectrum";
-    s4_device *device = task->device;
     const s4_shape *s = task->shape;
     void *rows = task->buffer[S4_BUFFER_ROWS_U];
     const char *kernel = task->buffer[S4_BUFFER_KERNEL];
     const int64_t row_bytes = (s->fft_length / 2 + 1) * 2 * element_bytes(task);
     for (int64_t done = 0; done < task->channels; done += s->tile_rows) {
         const gpu_row_tile tile = channel_tile(task, done);
-        GPU_TRY(gpu_launched(device, gpu_launch_pad(&tile, kernel, rows, device->stream), operation, "k_pad"));
+        GPU_TRY(gpu_launched(task, gpu_launch_pad(&tile, kernel, rows, gpu_stream(task)), operation, "k_pad"));
         GPU_TRY(gpu_transform_rows(task, GPU_ROWS_FORWARD, rows, operation));
         GPU_TRY(gpu_launched(
-            device, gpu_launch_spectrum_store(&tile, rows, spectrum_of_block(task) + done * row_bytes, device->stream),
+            task, gpu_launch_spectrum_store(&tile, rows, spectrum_of_block(task) + done * row_bytes, gpu_stream(task)),
             operation, "k_spectrum_store"));
     }
     return S4_OK;
@@ -73,18 +72,17 @@ static s4_status spectrum(const s4_task *task)
 static s4_status convolve(const s4_task *task)
 {
     static const char operation[] = "convolve";
-    s4_device *device = task->device;
     void *rows = task->buffer[S4_BUFFER_ROWS_U];
     const void *kept = spectrum_of_block(task);
     for (int64_t done = 0; done < task->channels * task->rows; done += task->shape->tile_rows) {
         const gpu_row_tile tile = tensor_tile(task, done);
-        GPU_TRY(gpu_launched(device, gpu_launch_pad(&tile, task->u, rows, device->stream), operation, "k_pad"));
+        GPU_TRY(gpu_launched(task, gpu_launch_pad(&tile, task->u, rows, gpu_stream(task)), operation, "k_pad"));
         GPU_TRY(gpu_transform_rows(task, GPU_ROWS_FORWARD, rows, operation));
         GPU_TRY(
-            gpu_launched(device, gpu_launch_multiply(&tile, kept, 0, rows, device->stream), operation, "k_multiply"));
+            gpu_launched(task, gpu_launch_multiply(&tile, kept, 0, rows, gpu_stream(task)), operation, "k_multiply"));
         GPU_TRY(gpu_transform_rows(task, GPU_ROWS_INVERSE, rows, operation));
-        GPU_TRY(gpu_launched(device,
-                             gpu_launch_crop(&tile, rows, skip_of_block(task), task->u, task->y, device->stream),
+        GPU_TRY(gpu_launched(task,
+                             gpu_launch_crop(&tile, rows, skip_of_block(task), task->u, task->y, gpu_stream(task)),
                              operation, "k_crop"));
     }
     return S4_OK;
@@ -93,7 +91,6 @@ static s4_status convolve(const s4_task *task)
 static s4_status convolve_backward(const s4_task *task)
 {
     static const char operation[] = "convolve backward";
-    s4_device *device = task->device;
     void *rows_u = task->buffer[S4_BUFFER_ROWS_U], *rows_dy = task->buffer[S4_BUFFER_ROWS_DY];
     double *sums = task->buffer[S4_BUFFER_GRADIENT_SPECTRUM];
     double *gradient_d =
@@ -101,21 +98,21 @@ static s4_status convolve_backward(const s4_task *task)
     const int begin = task->row == 0;
     for (int64_t done = 0; done < task->channels * task->rows; done += task->shape->tile_rows) {
         const gpu_row_tile tile = tensor_tile(task, done);
-        GPU_TRY(gpu_launched(device,
-                             gpu_launch_skip_gradient(&tile, task->u, task->dy, begin, gradient_d, device->stream),
+        GPU_TRY(gpu_launched(task,
+                             gpu_launch_skip_gradient(&tile, task->u, task->dy, begin, gradient_d, gpu_stream(task)),
                              operation, "k_skip_gradient"));
-        GPU_TRY(gpu_launched(device, gpu_launch_pad(&tile, task->u, rows_u, device->stream), operation, "k_pad"));
-        GPU_TRY(gpu_launched(device, gpu_launch_pad(&tile, task->dy, rows_dy, device->stream), operation, "k_pad"));
+        GPU_TRY(gpu_launched(task, gpu_launch_pad(&tile, task->u, rows_u, gpu_stream(task)), operation, "k_pad"));
+        GPU_TRY(gpu_launched(task, gpu_launch_pad(&tile, task->dy, rows_dy, gpu_stream(task)), operation, "k_pad"));
         GPU_TRY(gpu_transform_rows(task, GPU_ROWS_FORWARD, rows_u, operation));
         GPU_TRY(gpu_transform_rows(task, GPU_ROWS_FORWARD, rows_dy, operation));
-        GPU_TRY(gpu_launched(device, gpu_launch_accumulate(&tile, rows_u, rows_dy, begin, sums, device->stream),
+        GPU_TRY(gpu_launched(task, gpu_launch_accumulate(&tile, rows_u, rows_dy, begin, sums, gpu_stream(task)),
                              operation, "k_accumulate"));
         if (!task->du) continue;
-        GPU_TRY(gpu_launched(device, gpu_launch_multiply(&tile, spectrum_of_block(task), 1, rows_dy, device->stream),
+        GPU_TRY(gpu_launched(task, gpu_launch_multiply(&tile, spectrum_of_block(task), 1, rows_dy, gpu_stream(task)),
                              operation, "k_multiply"));
         GPU_TRY(gpu_transform_rows(task, GPU_ROWS_INVERSE, rows_dy, operation));
-        GPU_TRY(gpu_launched(device,
-                             gpu_launch_crop(&tile, rows_dy, skip_of_block(task), task->dy, task->du, device->stream),
+        GPU_TRY(gpu_launched(task,
+                             gpu_launch_crop(&tile, rows_dy, skip_of_block(task), task->dy, task->du, gpu_stream(task)),
                              operation, "k_crop"));
     }
     return S4_OK;
@@ -124,7 +121,6 @@ static s4_status convolve_backward(const s4_task *task)
 static s4_status correlate(const s4_task *task)
 {
     static const char operation[] = "correlate";
-    s4_device *device = task->device;
     const s4_shape *s = task->shape;
     void *rows = task->buffer[S4_BUFFER_ROWS_U];
     const double *sums = task->buffer[S4_BUFFER_GRADIENT_SPECTRUM];
@@ -133,11 +129,11 @@ static s4_status correlate(const s4_task *task)
         const gpu_row_tile tile = channel_tile(task, done);
         const double *from = sums + done * (s->fft_length / 2 + 1) * 2;
         GPU_TRY(
-            gpu_launched(device, gpu_launch_sums_load(&tile, from, rows, device->stream), operation, "k_sums_load"));
+            gpu_launched(task, gpu_launch_sums_load(&tile, from, rows, gpu_stream(task)), operation, "k_sums_load"));
         GPU_TRY(gpu_transform_rows(task, GPU_ROWS_INVERSE, rows, operation));
-        GPU_TRY(gpu_launched(device,
+        GPU_TRY(gpu_launched(task,
                              gpu_launch_gradient_store(&tile, rows, s->kernel_length,
-                                                       gradient + done * s->kernel_length, device->stream),
+                                                       gradient + done * s->kernel_length, gpu_stream(task)),
                              operation, "k_gradient_store"));
     }
     return S4_OK;

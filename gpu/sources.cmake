@@ -6,6 +6,7 @@ set(S4_GPU_HOST_SOURCES
     failures.c
     kernel.c
     memory.c
+    queue.c
     transforms.c)
 set(S4_GPU_KERNEL_SOURCES
     kernels/convolve.cu

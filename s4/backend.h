@@ -145,10 +145,14 @@ static inline int64_t s4_setup_lane(int64_t modes)
 static inline int64_t s4_raw_offset(const s4_shape *s, int parameter)
 {
     const int64_t modes = s->n_ssm * s->modes, c = 2 * s->kernels * s->d_model * s->modes;
-    const int64_t count[S4_PARAMETER_COUNT + 1] = {
-        [S4_PARAMETER_INV_DT] = s->d_model * s->dt_modes, [S4_PARAMETER_A_REAL] = modes, [S4_PARAMETER_A_IMAG] = modes,
-        [S4_PARAMETER_B] = 2 * modes, [S4_PARAMETER_C] = c, [S4_PARAMETER_P] = 2 * s->rank * modes,
-        [S4_PARAMETER_D] = s->channels * s->d_model, [S4_PARAMETER_COUNT] = s->mode == S4_MODE_DPLR ? c : 0};
+    int64_t count[S4_PARAMETER_COUNT + 1];
+    count[S4_PARAMETER_INV_DT] = s->d_model * s->dt_modes;
+    count[S4_PARAMETER_A_REAL] = count[S4_PARAMETER_A_IMAG] = modes;
+    count[S4_PARAMETER_B] = 2 * modes;
+    count[S4_PARAMETER_C] = c;
+    count[S4_PARAMETER_P] = 2 * s->rank * modes;
+    count[S4_PARAMETER_D] = s->channels * s->d_model;
+    count[S4_PARAMETER_COUNT] = s->mode == S4_MODE_DPLR ? c : 0;
     int64_t offset = 0;
     for (int p = 0; p < parameter; p++) offset += count[p];
     return offset;
