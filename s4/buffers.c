@@ -41,7 +41,8 @@ SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * s->channels * frequencies(s)
 SIZE(rows_bytes, dtype_bytes(s) * row_lanes(s, p) * s4_row_stride(s->fft_length))
 SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)) : 0)
 SIZE(block_bytes, p == S4_PLACE_GPU ? dtype_bytes(s) * s->block_batch * s->block_channels * s->channels * s->length : 0)
-SIZE(gradient_spectrum_bytes, 16 * s->block_channels * s->channels * frequencies(s))
+SIZE(gradient_spectrum_bytes,
+     s->wanted & S4_WANTED_KERNEL ? 16 * s->block_channels * s->channels * frequencies(s) : 0)
 SIZE(kernel_gradient_bytes, 8 * s->kernels * s->block_channels * s->kernel_length)
 SIZE(system_gradient_bytes, 8 * s4_system_gradient_count(s))
 

@@ -16,6 +16,7 @@ typedef struct s4_call {
     double *dstate_in;
     const s4_raw *raw;
     const s4_gradients *gradients;
+    unsigned wanted; /* backward: bits of s4_wanted and s4_wanted_too */
     s4_strides u_strides, y_strides, dy_strides, du_strides; /* of the caller's tensors */
     const int64_t *lengths;
     void *buffer[S4_PLACE_COUNT][S4_BUFFER_COUNT]; /* filled by s4_execute */

@@ -6,6 +6,8 @@
 
 #define ENTRY(member) S4_TRANSFER_NONE, offsetof(s4_backend, member)
 #define COPY(transfer) S4_TRANSFER_##transfer, 0
+#define PHASE(phase) S4_PHASE_##phase, 0
+#define BACKWARD(makes) S4_PHASE_BACKWARD, makes
 #define BIT(buffer) (1u << S4_BUFFER_##buffer)
 
 static s4_place at(const s4_placement *p, s4_stage stage) { return p->stage[stage]; }
@@ -47,6 +49,9 @@ WHEN(when_training_moves, TRAINS && MOVES)
 WHEN(when_states_train, TRAINS && s->states)
 WHEN(when_gradients_travel, TRAINS && SETUP_ON_CPU && (KERNEL_ON_GPU || CONVOLVE_ON_GPU))
 
+/* What operations of backward make. */
+enum { KERNEL = S4_WANTED_KERNEL, GRADIENTS = S4_WANTED_GRADIENTS, DU = S4_WANTED_DU, STATE = S4_WANTED_STATE };
+
 #define MAKE_KERNEL S4_STAGE_KERNEL, ENTRY(kernel), \
     BIT(SYSTEM) | BIT(KERNEL_ROWS) | BIT(KERNEL_TERMS) | BIT(KERNEL_FFT_WORK) | BIT(KERNEL)
 #define MOVE_KERNEL S4_STAGE_CONVOLVE, COPY(KERNEL), BIT(KERNEL)
@@ -54,56 +59,74 @@ WHEN(when_gradients_travel, TRAINS && SETUP_ON_CPU && (KERNEL_ON_GPU || CONVOLVE
     BIT(KERNEL) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(CONVOLVE_FFT_WORK)
 
 const s4_operation_row s4_operation_rows[] = {
-    {"transform", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(transform), BIT(SYSTEM), always},
-    {"read_out", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(read_out), BIT(SYSTEM) | BIT(SETUP_MATRICES),
+    {"transform", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(transform), BIT(SYSTEM), always},
+    {"read_out", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(read_out), BIT(SYSTEM) | BIT(SETUP_MATRICES),
      when_read_out},
-    {"step_system", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(step_system),
+    {"step_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(step_system),
      BIT(SYSTEM) | BIT(SETUP_MATRICES) | BIT(STEP_SYSTEM), when_stepping},
-    {"upload_system", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(SYSTEM), BIT(SYSTEM), when_system_travels},
-    {"kernel", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MAKE_KERNEL, when_resident},
-    {"move_kernel", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MOVE_KERNEL, when_resident_moves},
-    {"spectrum", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_resident},
+    {"upload_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(SYSTEM), BIT(SYSTEM), when_system_travels},
+    {"kernel", PHASE(REFRESH), S4_LOOP_CHANNELS, MAKE_KERNEL, when_resident},
+    {"move_kernel", PHASE(REFRESH), S4_LOOP_CHANNELS, MOVE_KERNEL, when_resident_moves},
+    {"spectrum", PHASE(REFRESH), S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_resident},
 
-    {"kernel", S4_PHASE_KERNEL, S4_LOOP_CHANNELS, MAKE_KERNEL, when_kernel},
-    {"download_kernel", S4_PHASE_KERNEL, S4_LOOP_CHANNELS, S4_STAGE_KERNEL, COPY(KERNEL_OUT), BIT(KERNEL), when_kernel},
+    {"kernel", PHASE(KERNEL), S4_LOOP_CHANNELS, MAKE_KERNEL, when_kernel},
+    {"download_kernel", PHASE(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_KERNEL, COPY(KERNEL_OUT), BIT(KERNEL), when_kernel},
 
-    {"kernel", S4_PHASE_FORWARD, S4_LOOP_CHANNELS, MAKE_KERNEL, when_again},
-    {"move_kernel", S4_PHASE_FORWARD, S4_LOOP_CHANNELS, MOVE_KERNEL, when_again_moves},
-    {"spectrum", S4_PHASE_FORWARD, S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_again},
-    {"upload_u", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(U), BIT(BLOCK_U), when_staged},
-    {"convolve", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve),
+    {"kernel", PHASE(FORWARD), S4_LOOP_CHANNELS, MAKE_KERNEL, when_again},
+    {"move_kernel", PHASE(FORWARD), S4_LOOP_CHANNELS, MOVE_KERNEL, when_again_moves},
+    {"spectrum", PHASE(FORWARD), S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_again},
+    {"upload_u", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(U), BIT(BLOCK_U), when_staged},
+    {"convolve", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve),
      BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U), when_convolves},
-    {"download_y", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(Y), BIT(BLOCK_U), when_staged},
-    {"states", S4_PHASE_FORWARD, S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states), BIT(STEP_SYSTEM) | BIT(STEP_ROWS),
+    {"download_y", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(Y), BIT(BLOCK_U), when_staged},
+    {"states", PHASE(FORWARD), S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states), BIT(STEP_SYSTEM) | BIT(STEP_ROWS),
      when_states},
 
-    {"kernel", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, MAKE_KERNEL, when_training_again},
-    {"move_kernel", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, MOVE_KERNEL, when_training_again_moves},
-    {"spectrum", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_training_again},
-    {"upload_u", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(U), BIT(BLOCK_U), when_training_staged},
-    {"upload_dy", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DY), BIT(BLOCK_DY), when_training_staged},
-    {"convolve_backward", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve_backward),
+    {"kernel", BACKWARD(DU), S4_LOOP_CHANNELS, MAKE_KERNEL, when_training_again},
+    {"move_kernel", BACKWARD(DU), S4_LOOP_CHANNELS, MOVE_KERNEL, when_training_again_moves},
+    {"spectrum", BACKWARD(DU), S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_training_again},
+    {"upload_u", BACKWARD(GRADIENTS), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(U), BIT(BLOCK_U), when_training_staged},
+    {"upload_dy", BACKWARD(DU | GRADIENTS), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DY), BIT(BLOCK_DY),
+     when_training_staged},
+    {"convolve_backward", BACKWARD(DU | GRADIENTS), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve_backward),
      BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U) | BIT(BLOCK_DY) |
          BIT(GRADIENT_SPECTRUM) | BIT(SYSTEM_GRADIENT), when_training},
-    {"download_du", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DU), BIT(BLOCK_DY), when_training_staged},
-    {"correlate", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, ENTRY(correlate),
+    {"download_du", BACKWARD(DU), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DU), BIT(BLOCK_DY), when_training_staged},
+    {"correlate", BACKWARD(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, ENTRY(correlate),
      BIT(GRADIENT_SPECTRUM) | BIT(KERNEL_GRADIENT) | BIT(ROWS_U) | BIT(CONVOLVE_FFT_WORK), when_training},
-    {"move_kernel_gradient", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_KERNEL, COPY(KERNEL_GRADIENT),
+    {"move_kernel_gradient", BACKWARD(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_KERNEL, COPY(KERNEL_GRADIENT),
      BIT(KERNEL_GRADIENT), when_training_moves},
-    {"kernel_backward", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_KERNEL, ENTRY(kernel_backward),
+    {"kernel_backward", BACKWARD(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_KERNEL, ENTRY(kernel_backward),
      BIT(SYSTEM) | BIT(KERNEL_ROWS) | BIT(KERNEL_TERMS) | BIT(KERNEL_ADJOINT) | BIT(KERNEL_FFT_WORK) |
          BIT(KERNEL_GRADIENT) | BIT(SYSTEM_GRADIENT), when_training},
-    {"download_gradients", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(GRADIENTS), BIT(SYSTEM_GRADIENT),
+    {"download_gradients", BACKWARD(GRADIENTS), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(GRADIENTS), BIT(SYSTEM_GRADIENT),
      when_gradients_travel},
-    {"states_backward", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states_backward),
+    {"states_backward", BACKWARD(KERNEL | DU | STATE), S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states_backward),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(SETUP_MATRICES) | BIT(STATE_ROWS) | BIT(SYSTEM_GRADIENT), when_states_train},
-    {"chain", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(chain), BIT(SYSTEM) | BIT(SYSTEM_GRADIENT),
+    {"chain", BACKWARD(GRADIENTS), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(chain), BIT(SYSTEM) | BIT(SYSTEM_GRADIENT),
      when_training},
 
-    {"step", S4_PHASE_STEP, S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(step),
+    {"step", PHASE(STEP), S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(step),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(STEP_ROWS), when_step},
 };
 const int s4_operation_row_count = (int)(sizeof s4_operation_rows / sizeof s4_operation_rows[0]);
+
+static const unsigned wanted_by[S4_PARAMETER_COUNT] = {
+    [S4_PARAMETER_INV_DT] = S4_WANTED_SYSTEM, [S4_PARAMETER_A_REAL] = S4_WANTED_SYSTEM,
+    [S4_PARAMETER_A_IMAG] = S4_WANTED_SYSTEM, [S4_PARAMETER_B] = S4_WANTED_SYSTEM,
+    [S4_PARAMETER_P] = S4_WANTED_SYSTEM,      [S4_PARAMETER_C] = S4_WANTED_C,
+    [S4_PARAMETER_D] = S4_WANTED_D,
+};
+
+unsigned s4_wanted_by(unsigned parameters, int64_t rank)
+{
+    unsigned wanted = 0;
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        if ((parameters >> p & 1) && (p != S4_PARAMETER_P || rank)) wanted |= wanted_by[p]; /* P of rank 0 is empty */
+    return wanted;
+}
+
+int s4_operation_wanted(const s4_operation_row *row, unsigned wanted) { return !row->makes || (row->makes & wanted); }
 
 s4_place s4_operation_place(const s4_operation_row *row, const s4_placement *placement)
 {
@@ -138,8 +161,8 @@ void s4_operation_moves(const s4_operation_row *row, const s4_shape *s, const s4
     case S4_TRANSFER_KERNEL_OUT: back = to_gpu ? dtype * kernels : 0; break;
     case S4_TRANSFER_GRADIENTS: {
         int64_t skip = 8 * s->d_model * s->channels, all = 8 * s4_system_gradient_count(s);
-        back += placement->stage[S4_STAGE_KERNEL] == S4_PLACE_GPU ? all - skip : 0;
-        back += placement->stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU ? skip : 0;
+        if (s->wanted & S4_WANTED_KERNEL) back += placement->stage[S4_STAGE_KERNEL] == S4_PLACE_GPU ? all - skip : 0;
+        if (s->wanted & S4_WANTED_D) back += placement->stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU ? skip : 0;
         break;
     }
     }

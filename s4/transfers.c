@@ -61,8 +61,10 @@ static s4_status gradients_to_host(const s4_call *call)
     const s4_placement *placement = &call->plan->problem.placement;
     size_t skip = (size_t)(shape->d_model * shape->channels) * sizeof(double);
     size_t rest = (size_t)s4_system_gradient_count(shape) * sizeof(double) - skip;
-    if (placement->stage[S4_STAGE_KERNEL] == GPU) S4_TRY(move(call, S4_BUFFER_SYSTEM_GRADIENT, CPU, 0, rest));
-    if (placement->stage[S4_STAGE_CONVOLVE] == GPU) S4_TRY(move(call, S4_BUFFER_SYSTEM_GRADIENT, CPU, rest, skip));
+    if (placement->stage[S4_STAGE_KERNEL] == GPU && (call->wanted & S4_WANTED_KERNEL))
+        S4_TRY(move(call, S4_BUFFER_SYSTEM_GRADIENT, CPU, 0, rest));
+    if (placement->stage[S4_STAGE_CONVOLVE] == GPU && (call->wanted & S4_WANTED_D))
+        S4_TRY(move(call, S4_BUFFER_SYSTEM_GRADIENT, CPU, rest, skip));
     return S4_OK;
 }
 

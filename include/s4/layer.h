@@ -61,6 +61,8 @@ typedef enum s4_parameter {
 } s4_parameter;
 #define S4_PARAMETER_COUNT 7
 #define S4_PARAMETER_ALL ((1u << S4_PARAMETER_COUNT) - 1u)
+S4_API const char *s4_parameter_name(s4_parameter which); /* "inv_dt" ... "D" */
+S4_API s4_status s4_parameter_parse(const char *text, s4_parameter *which);
 
 /*
  * One parameter, s4_parameter 0 .. S4_PARAMETER_COUNT - 1. With s4_gradients (plan.h), whose pointers have the same order

@@ -47,6 +47,8 @@ typedef struct s4_problem {
                              * layer then needs length <= kernel_length */
     int threads;            /* CPU threads; 0 = all processors of this process */
     int64_t host_budget, device_budget; /* bytes; 0 = none */
+    unsigned frozen;        /* training: bits 1 << s4_parameter of what is not trained: it takes no memory and no time, and a
+                             * gradient of it may not be asked for */
 } s4_problem;
 
 /* Arithmetic only: no device, no large memory. S4_ERROR_ARGUMENT names the field, its value and the bound;
@@ -141,7 +143,8 @@ S4_API s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_
                                  const s4_forward_io *io);
 
 /* Gradients of the raw parameters, in double: parameter[p] is shaped like the view that s4_layer_parameter gives of p;
- * NULL = not wanted. C: of the stored leaf. Complex ones are dL/dRe + i dL/dIm. */
+ * NULL = not wanted, and not computed. C: of the stored leaf. Complex ones are dL/dRe + i dL/dIm. Not of what the plan was
+ * told is frozen (S4_ERROR_ARGUMENT). */
 typedef struct s4_gradients {
     double *parameter[S4_PARAMETER_COUNT];
     int accumulate; /* 0: overwrite, 1: add */
