@@ -151,6 +151,12 @@ gradients gradients_zero(s4_layer *layer, int64_t du_count)
 gradients session_backward(session *s, s4_layer *layer, int64_t batch, int64_t length, const double *u,
                            const double *dy)
 {
+    return session_backward_rows(s, layer, batch, length, NULL, u, dy);
+}
+
+gradients session_backward_rows(session *s, s4_layer *layer, int64_t batch, int64_t length, const int64_t *lengths,
+                                const double *u, const double *dy)
+{
     const s4_problem *p = &s->info.problem;
     const int64_t count = samples(p, batch, length);
     gradients g = gradients_zero(layer, count);
@@ -161,6 +167,7 @@ gradients session_backward(session *s, s4_layer *layer, int64_t batch, int64_t l
     io.u = tensor_of(p->dtype, count, u);
     io.dy = tensor_of(p->dtype, count * p->channels, dy);
     io.du = tensor_zero(p->dtype, count);
+    io.lengths = lengths;
     for (int q = 0; q < S4_PARAMETER_COUNT; q++)
         io.gradients.parameter[q] = g.parameter[q];
     must(s4_plan_refresh(s->plan, layer, s->workspace));

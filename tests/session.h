@@ -48,6 +48,9 @@ typedef struct gradients {
 gradients gradients_zero(s4_layer *layer, int64_t du_count);
 gradients session_backward(session *s, s4_layer *layer, int64_t batch, int64_t length, const double *u,
                            const double *dy);
+/* lengths: (batch) samples that count in each row, or NULL. */
+gradients session_backward_rows(session *s, s4_layer *layer, int64_t batch, int64_t length, const int64_t *lengths,
+                                const double *u, const double *dy);
 /* Largest value of all parameter gradients and du. */
 double gradients_largest(const gradients *g);
 /* Each to `tolerance` of its own largest value; one that is smaller than FLOOR_GRADIENT of the largest of all to that
