@@ -79,6 +79,13 @@ session session_open(s4_context *context, const s4_problem *problem)
     return s;
 }
 
+session session_ready(s4_context *context, const s4_problem *problem, const s4_layer *layer)
+{
+    session s = session_open(context, problem);
+    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    return s;
+}
+
 void session_close(session *s)
 {
     s4_workspace_destroy(s->workspace);

@@ -28,6 +28,8 @@ int session_offered(s4_context *context, const s4_problem *problem);
 /* Skips the test then, after destroying both objects. */
 void session_required(s4_context *context, s4_layer *layer, const s4_problem *problem);
 session session_open(s4_context *context, const s4_problem *problem);
+/* The same, refreshed from the layer. */
+session session_ready(s4_context *context, const s4_problem *problem, const s4_layer *layer);
 void session_close(session *s); /* the context stays */
 
 /* Results in new arrays: K (K,H,L), y (batch,channels*H,T). Each refreshes first. */

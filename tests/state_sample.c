@@ -11,8 +11,7 @@ sample sample_open(s4_context *context, const layer_shape *shape, int64_t B, int
 {
     sample p = {.layer = layer_random(shape, seed), .B = B, .T = T, .L = L, .wants_entering = 1};
     const s4_layer_options o = layer_options(p.layer);
-    if (o.mode == S4_MODE_DPLR)
-        must(s4_layer_setup(context, p.layer, L));
+    layer_make_trainable(context, p.layer, L);
     random_source random = {seed};
     p.states = B * o.d_model * o.d_state;
     p.u = random_samples(&random, B * o.d_model * T);

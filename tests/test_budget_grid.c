@@ -266,8 +266,7 @@ Test(budget_grid, planned_is_measured_and_bits_stay)
                     s4_layer_destroy(layer);
                     continue;
                 }
-                if (kinds[kind].mode == S4_MODE_DPLR)
-                    must(s4_layer_setup(context, layer, size[2]));
+                layer_make_trainable(context, layer, size[2]);
                 check_problem(context, layer, problem);
                 s4_layer_destroy(layer);
                 problems++;

@@ -47,8 +47,7 @@ static void compare_at(s4_context *context, const layer_shape *shape, const comp
 {
     const int64_t ends[] = {sizes->length, (sizes->length + 1) / 3};
     s4_layer *layer = layer_random(shape, seed);
-    if (shape->mode == S4_MODE_DPLR)
-        must(s4_layer_setup(context, layer, sizes->kernel_length));
+    layer_make_trainable(context, layer, sizes->kernel_length);
     if (rows_end)
         compare_gradients_of_rows(context, layer, sizes, ends, TOLERANCE_GRADIENT_DIFFERENCE);
     else

@@ -77,8 +77,7 @@ Test(optimiser, learns)
     s4_context *context = context_open();
     for (int i = 0; i < SHAPES; i++) {
         s4_layer *layer = layer_random(&shapes[i], 2);
-        if (shapes[i].mode == S4_MODE_DPLR)
-            must(s4_layer_setup(context, layer, T));
+        layer_make_trainable(context, layer, T);
         about("%s", s4_mode_name(shapes[i].mode));
         const s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, T, T);
         if (!session_offered(context, &problem)) {

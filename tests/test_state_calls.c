@@ -294,8 +294,7 @@ Test(state_calls, refused)
     for (int states = 0; states < 2; states++) {
         s4_problem given = sample_problem(&p, S4_F64);
         given.states = states;
-        session s = session_open(context, &given);
-        must(s4_plan_refresh(s.plan, p.layer, s.workspace));
+        session s = session_ready(context, &given, p.layer);
         s4_backward_io io;
         S4_INIT(&io);
         io.u = p.u;
