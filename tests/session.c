@@ -176,7 +176,7 @@ gradients session_backward_rows(session *s, s4_layer *layer, int64_t batch, int6
     io.du = tensor_zero(p->dtype, count);
     io.lengths = lengths;
     for (int q = 0; q < S4_PARAMETER_COUNT; q++)
-        io.gradients.parameter[q] = g.parameter[q];
+        io.gradients.parameter[q] = p->frozen >> q & 1 ? NULL : g.parameter[q];
     must(s4_plan_refresh(s->plan, layer, s->workspace));
     must(s4_plan_backward(s->plan, layer, s->workspace, &io));
     g.du = values_of(p->dtype, count, io.du);

@@ -8,6 +8,7 @@
 #include "expect.h"
 #include "layers.h"
 #include "naive.h"
+#include "place.h"
 #include "tolerances.h"
 
 static const int64_t lengths[] = {1, 2, 3, 8, 31, 64};
@@ -73,6 +74,45 @@ static void compare_options(s4_context *context, layer_shape shape)
                   (int)sizes.kernel_length);
             compare_at(context, &shape, &sizes, options[o].rows_end, (uint64_t)(100 * o + i));
         }
+}
+
+/* Backward is a pure function: twice the same bits, in the same workspace and in a fresh one, whatever ran between. */
+Test(gradient_options, twice_the_same_bits)
+{
+    enum { H = 2, T = 31, L = 29 };
+    s4_context *context = context_open();
+    for (int kind = 0; kind < 4; kind++)
+        for (int o = 0; o < OPTIONS; o++)
+            for (int d = 0; d < 2; d++) {
+                const layer_shape shape = {.mode = kind ? S4_MODE_DIAG : S4_MODE_DPLR, .rank = kind ? 0 : 2,
+                                           .discretisation = kind ? (s4_discretisation)(kind - 1) : S4_BILINEAR,
+                                           .d_model = H, .d_state = 4, .n_ssm = options[o].n_ssm,
+                                           .channels = options[o].channels, .bidirectional = options[o].bidirectional,
+                                           .dt_untied = options[o].dt_untied, .bandlimit = options[o].bandlimit,
+                                           .plain_transforms = 1};
+                about("kind %d, %s, %s", kind, options[o].name, d ? "f32" : "f64");
+                s4_layer *layer = layer_random(&shape, 1);
+                layer_make_trainable(context, layer, L);
+                const s4_problem problem =
+                    problem_of(layer, S4_DIRECTION_TRAINING, d ? S4_F32 : S4_F64, 2, T, L);
+                if (session_offered(context, &problem)) {
+                    const int64_t ends[] = {T, 7}, *lengths_of_rows = options[o].rows_end && !place_has_gpu() ? ends : NULL;
+                    random_source random = {2};
+                    const double *u = random_samples(&random, 2 * H * T),
+                                 *dy = random_samples(&random, 2 * H * T * layer_options(layer).channels);
+                    session s = session_open(context, &problem), fresh = session_open(context, &problem);
+                    const gradients first = session_backward_rows(&s, layer, 0, 0, lengths_of_rows, u, dy);
+                    session_forward(&s, layer, 0, 0, dy, NULL, NULL);
+                    const gradients again = session_backward_rows(&s, layer, 0, 0, lengths_of_rows, u, dy),
+                                    other = session_backward_rows(&fresh, layer, 0, 0, lengths_of_rows, u, dy);
+                    expect_same_gradients(&again, &first);
+                    expect_same_gradients(&other, &first);
+                    session_close(&s);
+                    session_close(&fresh);
+                }
+                s4_layer_destroy(layer);
+            }
+    s4_context_destroy(context);
 }
 
 Test(gradient_options, dplr)
