@@ -98,15 +98,19 @@ static s4_status convolve_backward(const s4_task *task)
     const int begin = task->row == 0;
     for (int64_t done = 0; done < task->channels * task->rows; done += task->shape->tile_rows) {
         const gpu_row_tile tile = tensor_tile(task, done);
-        GPU_TRY(gpu_launched(task,
-                             gpu_launch_skip_gradient(&tile, task->u, task->dy, begin, gradient_d, gpu_stream(task)),
-                             operation, "k_skip_gradient"));
-        GPU_TRY(gpu_launched(task, gpu_launch_pad(&tile, task->u, rows_u, gpu_stream(task)), operation, "k_pad"));
+        if (task->wanted & S4_WANTED_D)
+            GPU_TRY(gpu_launched(
+                task, gpu_launch_skip_gradient(&tile, task->u, task->dy, begin, gradient_d, gpu_stream(task)),
+                operation, "k_skip_gradient"));
+        if (!task->du && !(task->wanted & S4_WANTED_KERNEL)) continue;
         GPU_TRY(gpu_launched(task, gpu_launch_pad(&tile, task->dy, rows_dy, gpu_stream(task)), operation, "k_pad"));
-        GPU_TRY(gpu_transform_rows(task, GPU_ROWS_FORWARD, rows_u, operation));
         GPU_TRY(gpu_transform_rows(task, GPU_ROWS_FORWARD, rows_dy, operation));
-        GPU_TRY(gpu_launched(task, gpu_launch_accumulate(&tile, rows_u, rows_dy, begin, sums, gpu_stream(task)),
-                             operation, "k_accumulate"));
+        if (task->wanted & S4_WANTED_KERNEL) {
+            GPU_TRY(gpu_launched(task, gpu_launch_pad(&tile, task->u, rows_u, gpu_stream(task)), operation, "k_pad"));
+            GPU_TRY(gpu_transform_rows(task, GPU_ROWS_FORWARD, rows_u, operation));
+            GPU_TRY(gpu_launched(task, gpu_launch_accumulate(&tile, rows_u, rows_dy, begin, sums, gpu_stream(task)),
+                                 operation, "k_accumulate"));
+        }
         if (!task->du) continue;
         GPU_TRY(gpu_launched(task, gpu_launch_multiply(&tile, spectrum_of_block(task), 1, rows_dy, gpu_stream(task)),
                              operation, "k_multiply"));

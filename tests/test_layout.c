@@ -23,8 +23,7 @@ static s4_layer *layer_of(s4_context *context, int kind)
                                .rank = kinds[kind].mode == S4_MODE_DPLR, .channels = kinds[kind].channels,
                                .bidirectional = kinds[kind].bidirectional, .plain_transforms = 1};
     s4_layer *layer = layer_random(&shape, (uint64_t)kind);
-    if (shape.mode == S4_MODE_DPLR)
-        must(s4_layer_setup(context, layer, L));
+    layer_make_trainable(context, layer, L);
     return layer;
 }
 
@@ -93,8 +92,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
     problem.layout = layout;
     problem.states = !options.bidirectional;
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     s4_forward_io io;
     S4_INIT(&io);
     io.u = put(dtype, &in, H, u);
@@ -109,8 +107,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
 
     problem = problem_of(layer, S4_DIRECTION_TRAINING, dtype, B, T, L);
     problem.layout = layout;
-    s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    s = session_ready(context, &problem, layer);
     o.g = gradients_zero(layer, IN);
     s4_backward_io back;
     S4_INIT(&back);
@@ -130,8 +127,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
         return o;
     problem = problem_of(layer, S4_DIRECTION_STEP, dtype, B, T, 0);
     problem.layout = layout;
-    s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    s = session_ready(context, &problem, layer);
     s4_step_io step;
     S4_INIT(&step);
     step.u = put(dtype, &in, H, u);
@@ -152,8 +148,7 @@ static void skip_on_gpu(s4_context *context)
         return;
     s4_layer *layer = layer_of(context, 0);
     const s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, L);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     const int64_t lengths[B] = {1, 2, 3};
     s4_forward_io io;
     S4_INIT(&io);
@@ -247,8 +242,7 @@ Test(layout, lengths_of_rows)
             const double *u = random_samples(&random, IN), *state = random_samples(&random, STATES);
             s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
             problem.states = !kinds[kind].bidirectional;
-            session s = session_open(context, &problem);
-            must(s4_plan_refresh(s.plan, layer, s.workspace));
+            session s = session_ready(context, &problem, layer);
             s4_forward_io io;
             S4_INIT(&io);
             io.u = tensor_of(dtype, IN, beyond(H, u, NAN));
@@ -331,8 +325,7 @@ Test(layout, refused)
     s4_context *context = context_open();
     s4_layer *layer = layer_of(context, 0);
     s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, T, L);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     s4_forward_io io;
     S4_INIT(&io);
     double *samples = numbers(IN);
