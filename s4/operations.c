@@ -50,7 +50,12 @@ WHEN(when_states_train, TRAINS && s->states)
 WHEN(when_gradients_travel, TRAINS && SETUP_ON_CPU && (KERNEL_ON_GPU || CONVOLVE_ON_GPU))
 
 /* What operations of backward make. */
-enum { KERNEL = S4_WANTED_KERNEL, GRADIENTS = S4_WANTED_GRADIENTS, DU = S4_WANTED_DU, STATE = S4_WANTED_STATE };
+enum {
+    KERNEL = S4_WANTED_KERNEL,
+    GRADIENTS = S4_WANTED_GRADIENTS,
+    DU = S4_WANTED_DU,
+    THROUGH_STATES = KERNEL | DU | S4_WANTED_STATE
+};
 
 #define MAKE_KERNEL S4_STAGE_KERNEL, ENTRY(kernel), \
     BIT(SYSTEM) | BIT(KERNEL_ROWS) | BIT(KERNEL_TERMS) | BIT(KERNEL_FFT_WORK) | BIT(KERNEL)
@@ -101,10 +106,10 @@ const s4_operation_row s4_operation_rows[] = {
          BIT(KERNEL_GRADIENT) | BIT(SYSTEM_GRADIENT), when_training},
     {"download_gradients", BACKWARD(GRADIENTS), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(GRADIENTS), BIT(SYSTEM_GRADIENT),
      when_gradients_travel},
-    {"states_backward", BACKWARD(KERNEL | DU | STATE), S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states_backward),
+    {"states_backward", BACKWARD(THROUGH_STATES), S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states_backward),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(SETUP_MATRICES) | BIT(STATE_ROWS) | BIT(SYSTEM_GRADIENT), when_states_train},
-    {"chain", BACKWARD(GRADIENTS), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(chain), BIT(SYSTEM) | BIT(SYSTEM_GRADIENT),
-     when_training},
+    {"chain", BACKWARD(GRADIENTS), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(chain),
+     BIT(SYSTEM) | BIT(SYSTEM_GRADIENT), when_training},
 
     {"step", PHASE(STEP), S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(step),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(STEP_ROWS), when_step},

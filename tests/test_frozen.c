@@ -74,6 +74,7 @@ typedef struct subject {
 /* 0 if the place does not offer the kind. */
 static int subject_open(subject *s, int kind)
 {
+    about("%s", kinds[kind].name);
     *s = (subject){.told = {0}};
     s4_context_options options;
     S4_INIT(&options);
