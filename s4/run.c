@@ -242,7 +242,7 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
                                            : NULL,
                         "du is dy", given.du == given.dy));
     S4_TRY(check_lengths(given.lengths, given.batch, given.length));
-    unsigned wanted;
+    unsigned wanted = 0;
     S4_TRY(read_wishes(plan, &given, &wanted));
     s4_raw raw = s4_layer_raw(layer);
     s4_call call = {.plan = plan,
