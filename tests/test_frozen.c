@@ -89,6 +89,7 @@ static int subject_open(subject *s, int kind)
     layer_make_trainable(s->context, s->layer, T);
     s->problem = problem_of(s->layer, S4_DIRECTION_TRAINING, S4_F64, B, T, T);
     s->problem.states = kinds[kind].states;
+    s->problem.threads = 1; /* hundreds of small runs: threads would wait more than work */
     s->outputs = COUNT * layer_options(s->layer).channels;
     random_source random = {(uint64_t)kind};
     s->u = random_samples(&random, COUNT);
