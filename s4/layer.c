@@ -13,8 +13,8 @@
 #define D_STATE_MAX ((int64_t)1 << 12)
 
 /* learning_rate_max, weight_decay */
-#define SLOW 0.001, 0.0
-#define FREE 0.0, -1.0
+#define SLOW 0.001, 0.0, NULL
+#define FREE 0.0, -1.0, NULL
 
 static s4_status check_options(s4_layer_options *o)
 {
