@@ -61,7 +61,7 @@ int64_t cpu_diagonal_kernels(const cpu_kernel_lane *lane)
         cpu_vandermonde_product(&diagonal.powers, diagonal.c, lane->row);
         for (int64_t l = 0; l < length; l++)
             if (!isfinite(lane->row[l])) return k * length + l;
-        cpu_kernel_store(lane, k, 2.0);
+        cpu_kernel_store(lane, k, 2.0, lane->row);
     }
     return -1;
 }

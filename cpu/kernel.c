@@ -2,7 +2,7 @@
  * The convolution kernels of the block's channels. A diagonal system's are made in diagonal.c; a DPLR system's here,
  * from C~, by the generating function at the roots of unity and an inverse FFT:
  *
- *   theta_k = pi k / L, k = 0 ... L/2;   K^_k = e^(i theta_k) kappa(theta_k);   K = irfft(K^) of length L
+ *   theta_f = pi f / L, f = 0 ... L/2;   K^_f = e^(i theta_f) kappa(theta_f);   K = irfft(K^) of length L
  *
  * kappa is in cauchy.h. Written with sine and cosine it is finite at Nyquist, where forms with 2/(1 + omega) are
  * not, and no root of unity is rounded and then subtracted from 1. All in double; only K has the dtype of the plan.
@@ -12,42 +12,30 @@
 #include <math.h>
 #include <omp.h>
 
-#include "cpu/cauchy.h"
+#include "cpu/level/cauchy.h"
 
-/* K^ of one row of C~ into `row`, L/2 + 1 complex. Returns the first frequency at which it is not finite, or -1. */
-static int64_t generating_function(const cpu_channel *channel, int64_t length, double *terms, double *row)
+/* k (L/2 + 1) + frequency of the first number of the rows that is not finite. */
+static int64_t first_not_finite(const cpu_cauchy *work)
 {
-    int64_t frequencies = length / 2 + 1;
-    cpu_cauchy_terms(channel, terms);
-    for (int64_t first = 0; first < frequencies; first += CPU_TILE) {
-        cpu_angles angles;
-        cpu_pair_tile sigma;
-        cpu_cauchy_angles(length, first, &angles);
-        cpu_cauchy_sums(channel, terms, &angles, &sigma);
-        for (int j = 0; j < CPU_TILE && first + j < frequencies; j++) {
-            double sine = angles.sine[j], cosine = angles.cosine[j];
-            double complex right[S4_RANK_MAX];
-            double complex kappa = cpu_woodbury(channel, &sigma, cosine, j, right, NULL);
-            double kappa_re = creal(kappa), kappa_im = cimag(kappa);
-            double *out = row + 2 * (first + j);
-            out[0] = cosine * kappa_re - sine * kappa_im;
-            out[1] = cosine * kappa_im + sine * kappa_re;
-            if (!isfinite(out[0]) || !isfinite(out[1])) return first + j;
-        }
+    int64_t frequencies = work->length / 2 + 1, all = work->channel->kernels * frequencies;
+    for (int64_t i = 0; i < all; i++) {
+        const double *value = work->rows + i / frequencies * work->row_stride + 2 * (i % frequencies);
+        if (!isfinite(value[0]) || !isfinite(value[1])) return i;
     }
-    return -1;
+    return all - 1;
 }
 
 /* All kernels of a channel. Returns -1, or k (L/2 + 1) + the first frequency that is not finite. */
 static int64_t dplr_kernels(const cpu_kernel_lane *lane)
 {
-    int64_t length = lane->shape->kernel_length;
-    for (int64_t k = 0; k < lane->shape->kernels; k++) {
-        cpu_channel channel = cpu_channel_view(lane->shape, &lane->system, lane->h, k);
-        int64_t bad = generating_function(&channel, length, lane->scratch, lane->row);
-        if (bad >= 0) return k * (length / 2 + 1) + bad;
-        cpu_fft_inverse_f64(lane->fft, lane->row);
-        cpu_kernel_store(lane, k, 1.0 / (double)length);
+    int64_t length = lane->shape->kernel_length, frequencies = length / 2 + 1;
+    cpu_channel channel = cpu_channel_view(lane->shape, &lane->system, lane->h);
+    cpu_cauchy work = cpu_cauchy_open(&channel, length, lane->row, lane->scratch);
+    if (!cpu_cauchy_at(lane->task->device)->spectrum(&work, 0, frequencies)) return first_not_finite(&work);
+    for (int64_t k = 0; k < channel.kernels; k++) {
+        double *row = work.rows + k * work.row_stride;
+        cpu_fft_inverse_f64(lane->fft, row);
+        cpu_kernel_store(lane, k, 1.0 / (double)length, row);
     }
     return -1;
 }
@@ -74,8 +62,8 @@ cpu_kernel_lane cpu_kernel_lane_view(const s4_task *task, int64_t thread, int64_
     const cpu_prepared *prepared = task->prepared;
     cpu_kernel_lane lane = {.task = task, .shape = shape, .fft = &prepared->kernel, .h = h};
     lane.system = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]);
-    lane.row = (double *)task->buffer[S4_BUFFER_KERNEL_ROWS] + thread * s4_row_stride(shape->kernel_length);
-    lane.scratch = (double *)task->buffer[S4_BUFFER_KERNEL_TERMS] + thread * s4_kernel_scratch(shape);
+    lane.row = (double *)task->buffer[S4_BUFFER_KERNEL_ROWS] + thread * cpu_kernel_rows(shape);
+    lane.scratch = (double *)task->buffer[S4_BUFFER_KERNEL_TERMS] + thread * s4_cpu_kernel_scratch(shape);
     return lane;
 }
 
@@ -85,16 +73,16 @@ static int64_t row_of(const cpu_kernel_lane *lane, int64_t k)
     return (k * lane->task->channels + lane->h - lane->task->channel) * lane->shape->kernel_length;
 }
 
-void cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale)
+void cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale, const double *row)
 {
     int64_t length = lane->shape->kernel_length;
     void *kernels = lane->task->buffer[S4_BUFFER_KERNEL];
     if (lane->shape->dtype == S4_F32) {
         float *kernel = (float *)kernels + row_of(lane, k);
-        for (int64_t l = 0; l < length; l++) kernel[l] = (float)(scale * lane->row[l]);
+        for (int64_t l = 0; l < length; l++) kernel[l] = (float)(scale * row[l]);
     } else {
         double *kernel = (double *)kernels + row_of(lane, k);
-        for (int64_t l = 0; l < length; l++) kernel[l] = scale * lane->row[l];
+        for (int64_t l = 0; l < length; l++) kernel[l] = scale * row[l];
     }
 }
 

@@ -15,13 +15,18 @@ typedef struct cpu_kernel_lane {
     s4_system system;
     const cpu_fft *fft; /* DPLR: of kernel_length */
     int64_t h;
-    double *row;     /* s4_row_stride(L) */
-    double *scratch; /* s4_kernel_scratch */
+    double *row;     /* cpu_kernel_rows */
+    double *scratch; /* s4_cpu_kernel_scratch */
 } cpu_kernel_lane;
+/* DPLR: a row for every kernel, as the transforms want them. */
+static inline int64_t cpu_kernel_rows(const s4_shape *shape)
+{
+    return (shape->mode == S4_MODE_DPLR ? shape->kernels : 1) * s4_row_stride(shape->kernel_length);
+}
 cpu_kernel_lane cpu_kernel_lane_view(const s4_task *task, int64_t thread, int64_t h);
 
-/* Kernel k <- scale * lane->row, L reals, in the dtype of the plan. */
-void cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale);
+/* Kernel k <- scale * row, L reals, in the dtype of the plan. */
+void cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale, const double *row);
 /* G of kernel k, L reals. */
 const double *cpu_kernel_gradient(const cpu_kernel_lane *lane, int64_t k);
 

@@ -63,8 +63,9 @@ typedef enum s4_buffer {
     S4_BUFFER_STEP_SYSTEM,       /* double (H, s4_step_system): cpu/step_system.c */
     S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
     S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): CPU scratch of states_backward */
-    S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place */
-    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch) */
+    S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place; CPU, DPLR:
+                                  * (lanes, kernels, row stride of L) */
+    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch; CPU: s4_cpu_kernel_scratch) */
     S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
     S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
     S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
@@ -103,6 +104,19 @@ static inline int64_t s4_kernel_scratch(const s4_shape *s)
     if (s->mode == S4_MODE_DPLR) return s->modes * (4 + 4 * (1 + s->rank) * (1 + s->rank));
     int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
     return 2 * s->modes * (m + rows) + S4_DIAGONAL_TERMS * s->modes;
+}
+
+/* The same on the CPU. DPLR: a tile of frequencies of what depends on mode and frequency, and sums over frequencies in lanes
+ * (cpu/cauchy.h). */
+#define S4_CAUCHY_TILE 32 /* frequencies */
+#define S4_CAUCHY_LANES 8 /* of the widest vector */
+static inline int64_t s4_cpu_kernel_scratch(const s4_shape *s)
+{
+    if (s->mode == S4_MODE_DIAG) return s4_kernel_scratch(s);
+    int64_t pairs = (1 + s->rank) * (s->kernels + s->rank);
+    int64_t count = S4_CAUCHY_TILE * (2 * s->modes + 5 + 6 * pairs) +
+                    s->modes * (2 + 2 * pairs) * (2 + S4_CAUCHY_LANES);
+    return (count + 7) / 8 * 8;
 }
 
 /* Doubles of scratch of a HiPPO initialisation: a complex N x N matrix, its eigenvalues, and the work areas of their search,
