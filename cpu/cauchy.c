@@ -48,7 +48,7 @@ cpu_cauchy cpu_cauchy_open(const cpu_channel *channel, int64_t length, double *r
     work.sigma = work.angle + 5 * CPU_TILE;
     work.adjoint = work.sigma + channel->pairs * 2 * CPU_TILE;
     work.lanes = work.adjoint + channel->pairs * 4 * CPU_TILE;
-    work.terms = work.lanes + modes * per_mode * S4_CAUCHY_LANES;
+    work.terms = work.lanes + modes * per_mode * S4_VECTOR_LANES;
     work.totals = work.terms + modes * per_mode;
     make_terms(channel, work.terms);
     return work;

@@ -59,7 +59,7 @@ typedef struct cpu_cauchy {
     double *rows;       /* (M, row_stride): K^ of the kernels, or rfft of their gradients */
     double *terms;      /* (n, 2 + 2 pairs): Re w, |w|^2 / 4; p, q of each pair */
     double *totals;     /* (n, 2 + 2 pairs): U, V; X, Y of each pair: see kernel_backward.c */
-    double *lanes;      /* (n, 2 + 2 pairs, S4_CAUCHY_LANES): the same of one span, before its lanes are added */
+    double *lanes;      /* (n, 2 + 2 pairs, S4_VECTOR_LANES): the same of one span, before its lanes are added */
     double *inverse;    /* (n, 2, TILE): 1 / den */
     double *angle;      /* (5, TILE): S, c, S^2, c^2, S c */
     double *sigma;      /* (pairs, 2, TILE) */

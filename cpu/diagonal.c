@@ -41,7 +41,7 @@ cpu_diagonal cpu_diagonal_open(const cpu_kernel_lane *lane)
                            .lambda = {lambda[2 * n], lambda[2 * n + 1]}};
         rule->discretise(mode, &pole[n]);
     }
-    diagonal.powers = cpu_vandermonde_make(modes, shape->kernel_length, pole, powers);
+    diagonal.powers = cpu_vandermonde_make(lane->task->device, modes, shape->kernel_length, pole, powers);
     return diagonal;
 }
 

@@ -88,6 +88,8 @@ static inline int64_t s4_row_stride(int64_t length)
     return (2 * (length / 2 + 1) + 15) / 16 * 16;
 }
 
+#define S4_VECTOR_LANES 8 /* doubles of the widest vector of a CPU */
+
 /* A diagonal kernel is the product K[m j + i] = Re sum_n (c_n p_n^(m j)) p_n^i of two small matrices; m, a power of two. */
 static inline int64_t s4_vandermonde_width(int64_t length)
 {
@@ -106,16 +108,33 @@ static inline int64_t s4_kernel_scratch(const s4_shape *s)
     return 2 * s->modes * (m + rows) + S4_DIAGONAL_TERMS * s->modes;
 }
 
-/* The same on the CPU. DPLR: a tile of frequencies of what depends on mode and frequency, and sums over frequencies in lanes
- * (cpu/cauchy.h). */
+/* The same matrices on the CPU, padded: m to whole panels, the number of rows to whole vectors. */
+#define S4_VANDERMONDE_PANEL 32
+static inline int64_t s4_cpu_vandermonde_width(int64_t length)
+{
+    int64_t m = s4_vandermonde_width(length);
+    return m < S4_VANDERMONDE_PANEL ? S4_VANDERMONDE_PANEL : m;
+}
+static inline int64_t s4_cpu_vandermonde_rows(int64_t length)
+{
+    int64_t m = s4_cpu_vandermonde_width(length);
+    return ((length + m - 1) / m + S4_VECTOR_LANES - 1) / S4_VECTOR_LANES * S4_VECTOR_LANES;
+}
+
+/* Scratch of the kernel stage on the CPU. DPLR: a tile of frequencies of what depends on mode and frequency, and sums over frequencies in lanes
+ * (cpu/cauchy.h). Diagonal: both matrices, a panel of samples twice, what is kept per mode, and its sums in lanes. */
+#define S4_CPU_DIAGONAL_TERMS (S4_DIAGONAL_TERMS + 10 + 4 * S4_VECTOR_LANES)
 #define S4_CAUCHY_TILE 32 /* frequencies */
-#define S4_CAUCHY_LANES 8 /* of the widest vector */
 static inline int64_t s4_cpu_kernel_scratch(const s4_shape *s)
 {
-    if (s->mode == S4_MODE_DIAG) return s4_kernel_scratch(s);
+    if (s->mode == S4_MODE_DIAG) {
+        int64_t m = s4_cpu_vandermonde_width(s->kernel_length), rows = s4_cpu_vandermonde_rows(s->kernel_length);
+        int64_t diagonal = 2 * s->modes * (m + rows) + 2 * S4_VANDERMONDE_PANEL * rows + S4_CPU_DIAGONAL_TERMS * s->modes;
+        return (diagonal + 7) / 8 * 8;
+    }
     int64_t pairs = (1 + s->rank) * (s->kernels + s->rank);
     int64_t count = S4_CAUCHY_TILE * (2 * s->modes + 5 + 6 * pairs) +
-                    s->modes * (2 + 2 * pairs) * (2 + S4_CAUCHY_LANES);
+                    s->modes * (2 + 2 * pairs) * (2 + S4_VECTOR_LANES);
     return (count + 7) / 8 * 8;
 }
 

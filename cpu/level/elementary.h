@@ -47,4 +47,42 @@ static inline void cpu_sine_cosine(cpu_doubles x, cpu_doubles *sine, cpu_doubles
     *cosine = rounded + ((1.0 - rounded) - half + square * square * c);
 }
 
+/* 2^k for an integer |k| <= 1022 */
+static inline cpu_doubles cpu_power_of_two(cpu_doubles k)
+{
+    return (cpu_doubles)(((cpu_masks)(k + CPU_ROUNDER) + 1023) << 52);
+}
+
+/* e^x; too large (or NaN): infinite. Below e^-690 it is 0: what that small a factor leaves out is never seen, and products
+ * with it are no subnormal numbers, which are slow. */
+static inline cpu_doubles cpu_exponential(cpu_doubles x)
+{
+    static const double coefficient[] = {1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,
+                                         1.0 / 720,     1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
+                                         1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
+    const double log2_e = 1.44269504088896340736, ln_2 = 0x1.62e42feep-1, ln_2_rest = 0x1.a39ef35793c76p-33;
+    const cpu_doubles most = cpu_all_doubles(1500.0), least = cpu_all_doubles(-690.0);
+    x = cpu_select_doubles((cpu_masks)(x < most), x, most);
+    cpu_masks seen = (cpu_masks)(x > least);
+    x = cpu_select_doubles(seen, x, least);
+    cpu_doubles k = (x * log2_e + CPU_ROUNDER) - CPU_ROUNDER;
+    cpu_doubles rest = (x - k * ln_2) - k * ln_2_rest, sum = cpu_all_doubles(coefficient[11]);
+    for (int i = 10; i >= 0; i--) sum = coefficient[i] + rest * sum;
+    sum = 1.0 + (rest + rest * rest * sum);
+    cpu_doubles half = (0.5 * k + CPU_ROUNDER) - CPU_ROUNDER; /* 2^k itself may be out of range */
+    return cpu_select_doubles(seen, sum * cpu_power_of_two(half) * cpu_power_of_two(k - half), cpu_all_doubles(0.0));
+}
+
+/* Sine and cosine of 2 pi x, |x| <= 1/2 or a little more. */
+static inline void cpu_sine_cosine_of_turns(cpu_doubles x, cpu_doubles *sine, cpu_doubles *cosine)
+{
+    const double two_pi = 6.28318530717958647693;
+    cpu_doubles rounded = 4.0 * x + CPU_ROUNDER, s, c;
+    cpu_masks quarter = (cpu_masks)rounded; /* its two lowest bits */
+    cpu_sine_cosine(two_pi * (x - 0.25 * (rounded - CPU_ROUNDER)), &s, &c);
+    cpu_masks even = (quarter & 1) - 1;
+    *sine = (cpu_doubles)((cpu_masks)cpu_select_doubles(even, s, c) ^ (quarter & 2) << 62);
+    *cosine = (cpu_doubles)((cpu_masks)cpu_select_doubles(even, c, s) ^ ((quarter + 1) & 2) << 62);
+}
+
 #endif
