@@ -62,7 +62,8 @@ INLINE void sum_group(const cpu_cauchy *work, int64_t vector, int64_t pair, int 
 {
     const int64_t modes = work->channel->modes, per_mode = cpu_cauchy_terms(work->channel);
     const angles a = load_angles(work, vector);
-    cpu_doubles p_re[GROUP] = {0}, p_im[GROUP] = {0}, q_re[GROUP] = {0}, q_im[GROUP] = {0};
+    cpu_doubles p_re[GROUP], p_im[GROUP], q_re[GROUP], q_im[GROUP];
+    for (int i = 0; i < count; i++) p_re[i] = p_im[i] = q_re[i] = q_im[i] = cpu_all_doubles(0.0);
     for (int64_t n = 0; n < modes; n++) {
         const double *term = work->terms + n * per_mode, *of_pair = term + 2 + 2 * pair;
         double *stored = work->inverse + n * 2 * CPU_TILE + vector * CPU_DOUBLES;

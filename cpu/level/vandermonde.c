@@ -60,7 +60,9 @@ static void product(const cpu_vandermonde *v, int reversed, const cpu_complex *c
         const int64_t count = pack_factors(v, reversed, c, j);
         for (int64_t i = 0; count && i < v->width; i += COLUMNS) {
             const double *fine = v->fine + 2 * (i / CPU_PANEL * CPU_PANEL) * v->modes + i % CPU_PANEL;
-            cpu_doubles sum[CPU_ROW_BLOCK][VECTORS] = {{{0}}};
+            cpu_doubles sum[CPU_ROW_BLOCK][VECTORS];
+            for (int q = 0; q < CPU_ROW_BLOCK; q++)
+                for (int t = 0; t < VECTORS; t++) sum[q][t] = cpu_all_doubles(0.0);
             for (int64_t a = 0; a < count; a++) {
                 const double *fine_re = fine + 2 * CPU_PANEL * v->active[a], *fine_im = fine_re + CPU_PANEL;
                 const double *factor = v->factor + 2 * CPU_ROW_BLOCK * a;
@@ -87,20 +89,30 @@ static void product(const cpu_vandermonde *v, int reversed, const cpu_complex *c
 
 /* ---- moments --------------------------------------------------------------------------------------------------- */
 
-static double sample(const cpu_vandermonde *v, int reversed, const double *row, int64_t l)
+/* x[i] <- row[l + i], of a row in its own or in reverse order; 0 beyond the last sample. */
+static void pack(const cpu_vandermonde *v, int reversed, const double *row, int64_t l, double *x)
 {
-    return row[reversed ? v->length - 1 - l : l];
+    const int64_t left = v->length - l, count = left < 0 ? 0 : left < CPU_PANEL ? left : CPU_PANEL;
+    if (reversed) {
+        for (int64_t i = 0; i < count; i++) x[i] = row[v->length - 1 - l - i];
+    } else {
+        for (int64_t i = 0; i < count; i++) x[i] = row[l + i];
+    }
+    for (int64_t i = count; i < CPU_PANEL; i++) x[i] = 0.0;
 }
 
-/* Columns [i, i + PANEL) of the row and of (l + 1) row[l + 1] as matrices (rows, PANEL); 0 beyond the last sample. */
-static void pack_samples(const cpu_vandermonde *v, int reversed, const double *row, int64_t i)
+/* Columns [i, i + PANEL) of the row, and of (l + 1) row[l + 1], as matrices (rows, PANEL). */
+static void pack_samples(const cpu_vandermonde *v, int reversed, int slopes, const double *row, int64_t i)
 {
     double *of_moment = v->samples, *of_slope = of_moment + v->padded_rows * CPU_PANEL;
-    for (int64_t j = 0; j < v->rows; j++) {
-        for (int64_t x = 0; x < CPU_PANEL; x++) {
-            const int64_t l = j * v->width + i + x;
-            of_moment[j * CPU_PANEL + x] = l < v->length ? sample(v, reversed, row, l) : 0.0;
-            of_slope[j * CPU_PANEL + x] = l + 1 < v->length ? (double)(l + 1) * sample(v, reversed, row, l + 1) : 0.0;
+    for (int64_t j = 0; j < v->rows; j++, of_moment += CPU_PANEL, of_slope += CPU_PANEL) {
+        const int64_t l = j * v->width + i;
+        pack(v, reversed, row, l, of_moment);
+        if (!slopes) continue;
+        pack(v, reversed, row, l + 1, of_slope);
+        for (int64_t x = 0; x < CPU_PANEL; x += CPU_DOUBLES) {
+            cpu_doubles factor = cpu_counting_doubles((double)(l + 1 + x));
+            cpu_store_doubles(of_slope + x, factor * cpu_load_doubles(of_slope + x));
         }
     }
 }
@@ -112,7 +124,9 @@ static inline __attribute__((always_inline)) void add_panel(const cpu_vandermond
     const int64_t reach[] = {v->reach[mode[0]], v->reach[mode[1]]}, rows = reach[0] > reach[1] ? reach[0] : reach[1];
     const double *coarse[] = {v->coarse + 2 * mode[0] * v->padded_rows, v->coarse + 2 * mode[1] * v->padded_rows};
     for (int64_t i = 0; i < CPU_PANEL; i += COLUMNS) {
-        cpu_doubles re[2][VECTORS] = {{{0}}}, im[2][VECTORS] = {{{0}}};
+        cpu_doubles re[2][VECTORS], im[2][VECTORS];
+        for (int q = 0; q < 2; q++)
+            for (int t = 0; t < VECTORS; t++) re[q][t] = im[q][t] = cpu_all_doubles(0.0);
         for (int64_t j = 0; j < rows; j++)
             for (int q = 0; q < 2; q++)
                 for (int t = 0; t < VECTORS; t++) {
@@ -158,7 +172,7 @@ static void moments(const cpu_vandermonde *v, int reversed, const double *row, c
     const int64_t count = pack_modes(v, reversed), sums = slope ? 2 : 1;
     memset(v->lanes, 0, sizeof *v->lanes * (size_t)(4 * S4_VECTOR_LANES * v->modes));
     for (int64_t panel = 0; panel * CPU_PANEL < v->width; panel++) {
-        pack_samples(v, reversed, row, panel * CPU_PANEL);
+        pack_samples(v, reversed, slope != NULL, row, panel * CPU_PANEL);
         for (int64_t a = 0; a < count; a += 2) {
             const int64_t mode[] = {v->active[a], v->active[a + 1 < count ? a + 1 : a]};
             for (int of = 0; of < sums; of++) {
