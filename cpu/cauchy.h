@@ -46,7 +46,9 @@ static inline void cpu_column(const cpu_channel *channel, int64_t c, int64_t n, 
 /* Frequencies are worked on in tiles. Sums over them are taken in spans of fixed size, each in the lanes of a vector, and
  * spans are added in ascending order: bits do not depend on who works on which span. */
 #define CPU_TILE S4_CAUCHY_TILE
-#define CPU_SPAN (128 * CPU_TILE)
+#define CPU_SPAN (64 * CPU_TILE)
+
+static inline int64_t cpu_spans(int64_t frequencies) { return (frequencies + CPU_SPAN - 1) / CPU_SPAN; }
 
 /* What is kept per mode, of each pair two: coefficients, and sums over frequencies. */
 static inline int64_t cpu_cauchy_terms(const cpu_channel *channel) { return 2 + 2 * channel->pairs; }

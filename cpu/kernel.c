@@ -1,46 +1,10 @@
-/*
- * The convolution kernels of the block's channels. A diagonal system's are made in diagonal.c; a DPLR system's here,
- * from C~, by the generating function at the roots of unity and an inverse FFT:
- *
- *   theta_f = pi f / L, f = 0 ... L/2;   K^_f = e^(i theta_f) kappa(theta_f);   K = irfft(K^) of length L
- *
- * kappa is in cauchy.h. Written with sine and cosine it is finite at Nyquist, where forms with 2/(1 + omega) are
- * not, and no root of unity is rounded and then subtracted from 1. All in double; only K has the dtype of the plan.
- */
+/* The convolution kernels of the block's channels: a diagonal system's are made in diagonal.c, a DPLR system's in
+ * kernel_dplr.c. All in double; only K has the dtype of the plan. */
 #include "cpu/kernel.h"
 
-#include <math.h>
 #include <omp.h>
 
-#include "cpu/level/cauchy.h"
-
-/* k (L/2 + 1) + frequency of the first number of the rows that is not finite. */
-static int64_t first_not_finite(const cpu_cauchy *work)
-{
-    int64_t frequencies = work->length / 2 + 1, all = work->channel->kernels * frequencies;
-    for (int64_t i = 0; i < all; i++) {
-        const double *value = work->rows + i / frequencies * work->row_stride + 2 * (i % frequencies);
-        if (!isfinite(value[0]) || !isfinite(value[1])) return i;
-    }
-    return all - 1;
-}
-
-/* All kernels of a channel. Returns -1, or k (L/2 + 1) + the first frequency that is not finite. */
-static int64_t dplr_kernels(const cpu_kernel_lane *lane)
-{
-    int64_t length = lane->shape->kernel_length, frequencies = length / 2 + 1;
-    cpu_channel channel = cpu_channel_view(lane->shape, &lane->system, lane->h);
-    cpu_cauchy work = cpu_cauchy_open(&channel, length, lane->row, lane->scratch);
-    if (!cpu_cauchy_at(lane->task->device)->spectrum(&work, 0, frequencies)) return first_not_finite(&work);
-    for (int64_t k = 0; k < channel.kernels; k++) {
-        double *row = work.rows + k * work.row_stride;
-        cpu_fft_inverse_f64(lane->fft, row);
-        cpu_kernel_store(lane, k, 1.0 / (double)length, row);
-    }
-    return -1;
-}
-
-/* ---- both kinds of systems ------------------------------------------------------------------------------------- */
+#include "cpu/cauchy.h"
 
 static int64_t frequencies_of(int64_t length) { return length / 2 + 1; }
 static int64_t samples_of(int64_t length) { return length; }
@@ -50,7 +14,7 @@ static const struct {
     int64_t (*points)(int64_t length);
     const char *point, *causes;
 } kinds[] = {
-    [S4_MODE_DPLR] = {dplr_kernels, frequencies_of, "frequency",
+    [S4_MODE_DPLR] = {cpu_dplr_kernels, frequencies_of, "frequency",
                       "an eigenvalue of A is on the boundary of stability (0 at frequency 0), or out of range"},
     [S4_MODE_DIAG] = {cpu_diagonal_kernels, samples_of, "sample",
                       "an eigenvalue of A is 2 / dt (bilinear), grows beyond all bounds, or is out of range"},
@@ -91,19 +55,33 @@ const double *cpu_kernel_gradient(const cpu_kernel_lane *lane, int64_t k)
     return (const double *)lane->task->buffer[S4_BUFFER_KERNEL_GRADIENT] + row_of(lane, k);
 }
 
+int cpu_kernel_is_shared(const s4_task *task, int threads)
+{
+    const s4_shape *shape = task->shape;
+    return shape->mode == S4_MODE_DPLR && task->channels < threads && shape->kernel_length / 2 + 1 > CPU_SPAN;
+}
+
 /* SYSTEM -> KERNEL of the block's channels. */
 s4_status cpu_kernel(const s4_task *task)
 {
     const s4_shape *shape = task->shape;
     int64_t points = kinds[shape->mode].points(shape->kernel_length), all_points = shape->kernels * points;
     int64_t failed = INT64_MAX; /* the first (channel, kernel, point) that is not finite, whichever thread finds it */
+    const int threads = cpu_lanes(shape->threads);
 
-#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads)) reduction(min : failed)
-    for (int64_t i = 0; i < task->channels; i++) {
-        int64_t h = task->channel + i;
-        cpu_kernel_lane lane = cpu_kernel_lane_view(task, omp_get_thread_num(), h);
-        int64_t bad = kinds[shape->mode].kernels(&lane);
-        if (bad >= 0 && h * all_points + bad < failed) failed = h * all_points + bad;
+    if (cpu_kernel_is_shared(task, threads)) {
+        for (int64_t h = task->channel; failed == INT64_MAX && h < task->channel + task->channels; h++) {
+            int64_t bad = cpu_dplr_kernels_shared(task, threads, h);
+            if (bad >= 0) failed = h * all_points + bad;
+        }
+    } else {
+#pragma omp parallel for schedule(static) num_threads(threads) reduction(min : failed)
+        for (int64_t i = 0; i < task->channels; i++) {
+            int64_t h = task->channel + i;
+            cpu_kernel_lane lane = cpu_kernel_lane_view(task, omp_get_thread_num(), h);
+            int64_t bad = kinds[shape->mode].kernels(&lane);
+            if (bad >= 0 && h * all_points + bad < failed) failed = h * all_points + bad;
+        }
     }
     if (failed != INT64_MAX)
         return cpu_host->fail(

@@ -117,44 +117,100 @@ static void through_modes(const cpu_cauchy *work, const channel_gradient *gradie
     }
 }
 
-/* The gradients of a channel that are wanted. */
-static void dplr_backward(const cpu_kernel_lane *lane, const s4_system_gradient *gradient)
-{
-    const s4_shape *shape = lane->shape;
-    const int system = (lane->task->wanted & S4_WANTED_SYSTEM) != 0;
-    int64_t length = shape->kernel_length, frequencies = length / 2 + 1;
-    cpu_channel channel = cpu_channel_view(shape, &lane->system, lane->h);
-    channel_gradient into = gradient_view(shape, gradient, lane->h);
-    cpu_cauchy work = cpu_cauchy_open(&channel, length, lane->row, lane->scratch);
+/* ---- all of it ------------------------------------------------------------------------------------------------- */
 
-    for (int64_t k = 0; k < channel.kernels; k++) {
-        double *row = work.rows + k * work.row_stride;
-        memcpy(row, cpu_kernel_gradient(lane, k), sizeof(double) * length);
-        cpu_fft_forward_f64(lane->fft, row);
-    }
-    memset(work.totals, 0, sizeof(double) * channel.modes * cpu_cauchy_terms(&channel));
-    for (int64_t first = 0; first < frequencies; first += CPU_SPAN) {
-        int64_t count = frequencies - first < CPU_SPAN ? frequencies - first : CPU_SPAN;
-        cpu_cauchy_at(lane->task->device)->gradient(&work, system, first, count);
-    }
-    for (int64_t k = 0; k < channel.kernels; k++) through_read_out(&work, k, into.c_tilde + k * into.kernel_stride);
-    if (!system) return;
-    memset(into.dt, 0, sizeof(double) * shape->dt_modes);
-    for (int64_t b = 0; b < channel.side; b++) memset(into.row[b], 0, sizeof(double[2]) * channel.modes);
-    through_modes(&work, &into);
+static int wants_system(const s4_task *task) { return (task->wanted & S4_WANTED_SYSTEM) != 0; }
+
+static void load_kernel_gradient(const cpu_kernel_lane *lane, const cpu_cauchy *work, int64_t k)
+{
+    double *row = work->rows + k * work->row_stride;
+    memcpy(row, cpu_kernel_gradient(lane, k), sizeof(double) * work->length);
+    cpu_fft_forward_f64(lane->fft, row);
 }
 
-/* SYSTEM, KERNEL_GRADIENT -> SYSTEM_GRADIENT (all but d) of the block's channels. */
+static void clear_totals(const cpu_cauchy *work)
+{
+    memset(work->totals, 0, sizeof(double) * work->channel->modes * cpu_cauchy_terms(work->channel));
+}
+
+static void add_span(const s4_task *task, const cpu_cauchy *work, int64_t span)
+{
+    int64_t first = span * CPU_SPAN, left = work->length / 2 + 1 - first;
+    cpu_cauchy_at(task->device)->gradient(work, wants_system(task), first, left < CPU_SPAN ? left : CPU_SPAN);
+}
+
+/* From the totals to the gradients that are wanted. */
+static void finish(const cpu_kernel_lane *lane, const cpu_cauchy *work, const s4_system_gradient *gradient)
+{
+    const cpu_channel *channel = work->channel;
+    channel_gradient into = gradient_view(lane->shape, gradient, lane->h);
+    for (int64_t k = 0; k < channel->kernels; k++) through_read_out(work, k, into.c_tilde + k * into.kernel_stride);
+    if (!wants_system(lane->task)) return;
+    memset(into.dt, 0, sizeof(double) * lane->shape->dt_modes);
+    for (int64_t b = 0; b < channel->side; b++) memset(into.row[b], 0, sizeof(double[2]) * channel->modes);
+    through_modes(work, &into);
+}
+
+void cpu_dplr_backward(const cpu_kernel_lane *lane, const s4_system_gradient *gradient)
+{
+    int64_t length = lane->shape->kernel_length, spans = cpu_spans(length / 2 + 1);
+    cpu_channel channel = cpu_channel_view(lane->shape, &lane->system, lane->h);
+    cpu_cauchy work = cpu_cauchy_open(&channel, length, lane->row, lane->scratch);
+    for (int64_t k = 0; k < channel.kernels; k++) load_kernel_gradient(lane, &work, k);
+    clear_totals(&work);
+    for (int64_t span = 0; span < spans; span++) add_span(lane->task, &work, span);
+    finish(lane, &work, gradient);
+}
+
+/* The rows are those of the first lane; each thread has its own scratch. In rounds, every thread sums over a span, then the
+ * spans of the round are added in ascending order to the totals of the first lane, which has the first of them. */
+void cpu_dplr_backward_shared(const s4_task *task, int threads, int64_t h, const s4_system_gradient *gradient)
+{
+    const int64_t length = task->shape->kernel_length, spans = cpu_spans(length / 2 + 1);
+    const cpu_kernel_lane first = cpu_kernel_lane_view(task, 0, h);
+    const cpu_channel channel = cpu_channel_view(task->shape, &first.system, h);
+    const int64_t sums = channel.modes * cpu_cauchy_terms(&channel);
+    const cpu_cauchy all = cpu_cauchy_open(&channel, length, first.row, first.scratch);
+#pragma omp parallel num_threads(threads)
+    {
+        const int64_t thread = omp_get_thread_num(), team = omp_get_num_threads();
+        const cpu_kernel_lane lane = cpu_kernel_lane_view(task, thread, h);
+        const cpu_cauchy work = cpu_cauchy_open(&channel, length, first.row, lane.scratch);
+        clear_totals(&work);
+#pragma omp for schedule(static)
+        for (int64_t k = 0; k < channel.kernels; k++) load_kernel_gradient(&lane, &work, k);
+        for (int64_t round = 0; round < spans; round += team) {
+            if (round + thread < spans) add_span(task, &work, round + thread);
+#pragma omp barrier
+#pragma omp for schedule(static)
+            for (int64_t i = 0; i < sums; i++)
+                for (int64_t other = 1; other < team; other++) {
+                    double *totals = all.totals + other * s4_cpu_kernel_scratch(task->shape);
+                    all.totals[i] += totals[i];
+                    totals[i] = 0.0;
+                }
+        }
+    }
+    finish(&first, &all, gradient);
+}
+
+/* SYSTEM, KERNEL_GRADIENT -> SYSTEM_GRADIENT (what is wanted of it, but d) of the block's channels. */
 s4_status cpu_kernel_backward(const s4_task *task)
 {
     static void (*const backward[])(const cpu_kernel_lane *lane, const s4_system_gradient *gradient) = {
-        [S4_MODE_DPLR] = dplr_backward,
+        [S4_MODE_DPLR] = cpu_dplr_backward,
         [S4_MODE_DIAG] = cpu_diagonal_backward,
     };
     const s4_shape *shape = task->shape;
     const s4_system_gradient gradient = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
+    const int threads = cpu_lanes(shape->threads);
 
-#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
+    if (cpu_kernel_is_shared(task, threads)) {
+        for (int64_t h = task->channel; h < task->channel + task->channels; h++)
+            cpu_dplr_backward_shared(task, threads, h, &gradient);
+        return S4_OK;
+    }
+#pragma omp parallel for schedule(static) num_threads(threads)
     for (int64_t i = 0; i < task->channels; i++) {
         cpu_kernel_lane lane = cpu_kernel_lane_view(task, omp_get_thread_num(), task->channel + i);
         backward[shape->mode](&lane, &gradient);
