@@ -12,8 +12,7 @@ cpu_channel cpu_channel_view(const s4_shape *shape, const s4_system *system, int
     channel.c_tilde = system->c + h * modes * 2;
     channel.kernel_stride = shape->d_model * modes * 2;
     channel.row[0] = system->b + copy * modes * 2;
-    for (int64_t r = 0; r < shape->rank; r++)
-        channel.row[1 + r] = system->p + (r * shape->n_ssm + copy) * modes * 2;
+    for (int64_t r = 0; r < shape->rank; r++) channel.row[1 + r] = system->p + (r * shape->n_ssm + copy) * modes * 2;
     return channel;
 }
 

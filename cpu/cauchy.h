@@ -3,14 +3,15 @@
  * in level/cauchy.c.
  *
  * Rows b in [B, P_1 ... P_R], columns c in [C~_1 ... C~_M, Q_1 ... Q_R] with Q = conj P and a C~ for each of the M
- * kernels; w = dt Lambda, v_bc = dt b c, with a dt of every mode if it is untied. At the angle theta, with S = sin theta
- * and c = cos theta, a conjugate pair of modes together has real coefficients:
+ * kernels; w = dt Lambda, v_bc = dt b c, with a dt of every mode if it is untied. At the angle theta, with S = sin
+ * theta and c = cos theta, a conjugate pair of modes together has real coefficients:
  *
  *   sigma_bc = sum over the stored modes of (i S p_bc + c q_bc) / den,  p = Re v, q = -Re(v conj w) / 2,
  *   den = c^2 |w|^2 / 4 - S^2 - i S c Re w
  *   kappa_k = sigma_0k - c z sigma_1k,  z = sigma_01 (I + c sigma_11)^-1
  *
- * where 0 is the row B, 1 are the rows P or columns Q, and k is the column of a kernel. One denominator serves all pairs.
+ * where 0 is the row B, 1 are the rows P or columns Q, and k is the column of a kernel. One denominator serves all
+ * pairs.
  */
 #ifndef CPU_CAUCHY_H
 #define CPU_CAUCHY_H
@@ -25,12 +26,17 @@ typedef struct cpu_channel {
     int64_t dt_stride;                         /* of a mode; 0: one step for all */
     int64_t kernel_stride;                     /* from one C~ to the next */
     const double *dt, *lambda, *c_tilde;
-    const double *row[CPU_SIDE_MAX];           /* each (n,2) */
+    const double *row[CPU_SIDE_MAX]; /* each (n,2) */
 } cpu_channel;
 cpu_channel cpu_channel_view(const s4_shape *shape, const s4_system *system, int64_t h);
 
-/* Those of the kernels' columns come first, those of Q behind them. */
-static inline int64_t cpu_pair(const cpu_channel *channel, int64_t b, int64_t c) { return c * channel->side + b; }
+/* Index of a pair. First those of B with the columns of kernels, which gradients do not need the sums of; then those of
+ * P with them, then those of the columns Q. */
+static inline int64_t cpu_pair(const cpu_channel *channel, int64_t b, int64_t c)
+{
+    if (c >= channel->kernels) return c * channel->side + b;
+    return b == 0 ? c : channel->kernels + c * channel->rank + b - 1;
+}
 static inline int64_t cpu_column_of_q(const cpu_channel *channel, int64_t r) { return channel->kernels + r; }
 
 /* Entry n of column c. */
@@ -43,8 +49,8 @@ static inline void cpu_column(const cpu_channel *channel, int64_t c, int64_t n, 
     *im = of_kernel ? column[2 * n + 1] : -column[2 * n + 1]; /* Q = conj P */
 }
 
-/* Frequencies are worked on in tiles. Sums over them are taken in spans of fixed size, each in the lanes of a vector, and
- * spans are added in ascending order: bits do not depend on who works on which span. */
+/* Frequencies are worked on in tiles. Sums over them are taken in spans of fixed size, each in the lanes of a vector,
+ * and spans are added in ascending order: bits do not depend on who works on which span. */
 #define CPU_TILE S4_CAUCHY_TILE
 #define CPU_SPAN (64 * CPU_TILE)
 

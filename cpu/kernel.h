@@ -1,7 +1,7 @@
 /*
  * The kernels of one channel, seen by the two kinds of state matrices: DPLR (kernel_dplr.c, kernel_backward.c) and
- * diagonal (diagonal.c, diagonal_backward.c). A channel has `kernels` rows of C, and as many kernels; they share all else, and
- * one thread makes them all, so that gradients of what they share are summed in one order.
+ * diagonal (diagonal.c, diagonal_backward.c). A channel has `kernels` rows of C, and as many kernels; they share all
+ * else, and one thread makes them all, so that gradients of what they share are summed in one order.
  */
 #ifndef CPU_KERNEL_H
 #define CPU_KERNEL_H
@@ -30,13 +30,13 @@ void cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale, cons
 /* G of kernel k, L reals. */
 const double *cpu_kernel_gradient(const cpu_kernel_lane *lane, int64_t k);
 
-/* Each makes and stores all kernels of a channel, and returns -1, or k points + the first point (frequency or sample) that is
- * not finite; or writes the gradients of a channel that are wanted, but for that of D. */
+/* Each makes and stores all kernels of a channel, and returns -1, or k points + the first point (frequency or sample)
+ * that is not finite; or writes the gradients of a channel that are wanted, but for that of D. */
 int64_t cpu_diagonal_kernels(const cpu_kernel_lane *lane);
 void cpu_diagonal_backward(const cpu_kernel_lane *lane, const s4_system_gradient *gradient);
 
-/* DPLR: the same bits from one thread that has the whole channel, its lane's; and from all threads that share it, where a
- * block has fewer channels than there are threads. */
+/* DPLR: the same bits from one thread that has the whole channel, its lane's; and from all threads that share it, where
+ * a block has fewer channels than there are threads. */
 int64_t cpu_dplr_kernels(const cpu_kernel_lane *lane);
 int64_t cpu_dplr_kernels_shared(const s4_task *task, int threads, int64_t h);
 void cpu_dplr_backward(const cpu_kernel_lane *lane, const s4_system_gradient *gradient);

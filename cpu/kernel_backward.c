@@ -35,8 +35,7 @@ static channel_gradient gradient_view(const s4_shape *shape, const s4_system_gra
     int64_t modes = shape->modes;
     channel_gradient view = {.dt = gradient->dt + h * shape->dt_modes, .lambda = gradient->lambda + h * modes * 2};
     view.row[0] = gradient->b + h * modes * 2;
-    for (int64_t r = 0; r < shape->rank; r++)
-        view.row[1 + r] = gradient->p + (r * shape->d_model + h) * modes * 2;
+    for (int64_t r = 0; r < shape->rank; r++) view.row[1 + r] = gradient->p + (r * shape->d_model + h) * modes * 2;
     view.c_tilde = gradient->c + h * modes * 2;
     view.kernel_stride = shape->d_model * modes * 2;
     return view;
@@ -162,8 +161,8 @@ void cpu_dplr_backward(const cpu_kernel_lane *lane, const s4_system_gradient *gr
     finish(lane, &work, gradient);
 }
 
-/* The rows are those of the first lane; each thread has its own scratch. In rounds, every thread sums over a span, then the
- * spans of the round are added in ascending order to the totals of the first lane, which has the first of them. */
+/* The rows are those of the first lane; each thread has its own scratch. In rounds, every thread sums over a span, then
+ * the spans of the round are added in ascending order to the totals of the first lane, which has the first of them. */
 void cpu_dplr_backward_shared(const s4_task *task, int threads, int64_t h, const s4_system_gradient *gradient)
 {
     const int64_t length = task->shape->kernel_length, spans = cpu_spans(length / 2 + 1);

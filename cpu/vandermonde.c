@@ -6,8 +6,8 @@
 
 #include "cpu/level/vandermonde.h"
 
-/* angle / 2 pi, beyond double precision, without whole turns: `coarse` is a multiple of 2^-22, so that multiples of it up to
- * the 2^31st are exact. */
+/* angle / 2 pi, beyond double precision, without whole turns: `coarse` is a multiple of 2^-22, so that multiples of it
+ * up to the 2^31st are exact. */
 static cpu_turns turns_of(double angle)
 {
     const double two_pi = 6.28318530717958647693, two_pi_rest = 2.44929359829470635446e-16;

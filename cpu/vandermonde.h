@@ -1,6 +1,6 @@
 /*
- * Sums of powers of n complex numbers, |p| <= 1 or near it, without a table of n x L: with m = s4_cpu_vandermonde_width(L)
- * and l = m j + i the powers are a product of two small matrices, p^l = p^(m j) p^i, and
+ * Sums of powers of n complex numbers, |p| <= 1 or near it, without a table of n x L: with m =
+ * s4_cpu_vandermonde_width(L) and l = m j + i the powers are a product of two small matrices, p^l = p^(m j) p^i, and
  *
  *   row[l] = Re sum over n of (c_n p_n^(m j)) p_n^i          (product)
  *   s_n = sum over l of row[l] conj(p_n^l)
@@ -37,7 +37,7 @@ typedef struct cpu_vandermonde {
     int64_t *active;                    /* (n): the modes that a block of rows is made of */
     double *factor;                     /* (n, ROW_BLOCK, 2): their c p^(m j) */
     double *samples;                    /* (2, padded rows, PANEL): columns of row[l], and of (l + 1) row[l + 1] */
-    double *lanes;                      /* (n, 4, S4_VECTOR_LANES): moments and slopes, re and im, before lanes are added */
+    double *lanes; /* (n, 4, S4_VECTOR_LANES): moments and slopes, re and im, before lanes are added */
 } cpu_vandermonde;
 
 /* Doubles of all that, without the poles. */
@@ -53,8 +53,8 @@ cpu_vandermonde cpu_vandermonde_make(const s4_device *device, int64_t modes, int
 
 /* row (L) */
 void cpu_vandermonde_product(const cpu_vandermonde *v, const cpu_complex *c, double *row);
-/* moment (n): s of the row; slope (n): s of (l + 1) row[l + 1], that is, sum over l of l row[l] conj(p^(l-1)), or NULL. A
- * reversed mode has both of the row in reverse order. */
+/* moment (n): s of the row; slope (n): s of (l + 1) row[l + 1], that is, sum over l of l row[l] conj(p^(l-1)), or NULL.
+ * A reversed mode has both of the row in reverse order. */
 void cpu_vandermonde_moments(const cpu_vandermonde *v, const double *row, cpu_complex *moment, cpu_complex *slope);
 
 #endif

@@ -121,15 +121,17 @@ static inline int64_t s4_cpu_vandermonde_rows(int64_t length)
     return ((length + m - 1) / m + S4_VECTOR_LANES - 1) / S4_VECTOR_LANES * S4_VECTOR_LANES;
 }
 
-/* Scratch of the kernel stage on the CPU. DPLR: a tile of frequencies of what depends on mode and frequency, and sums over frequencies in lanes
- * (cpu/cauchy.h). Diagonal: both matrices, a panel of samples twice, what is kept per mode, and its sums in lanes. */
+/* Scratch of the kernel stage on the CPU. DPLR: a tile of frequencies of what depends on mode and frequency, and sums over
+ * frequencies in lanes (cpu/cauchy.h). Diagonal: both matrices, a panel of samples twice, what is kept per mode, and its
+ * sums in lanes. */
 #define S4_CPU_DIAGONAL_TERMS (S4_DIAGONAL_TERMS + 10 + 4 * S4_VECTOR_LANES)
 #define S4_CAUCHY_TILE 32 /* frequencies */
 static inline int64_t s4_cpu_kernel_scratch(const s4_shape *s)
 {
     if (s->mode == S4_MODE_DIAG) {
         int64_t m = s4_cpu_vandermonde_width(s->kernel_length), rows = s4_cpu_vandermonde_rows(s->kernel_length);
-        int64_t diagonal = 2 * s->modes * (m + rows) + 2 * S4_VANDERMONDE_PANEL * rows + S4_CPU_DIAGONAL_TERMS * s->modes;
+        int64_t diagonal = 2 * s->modes * (m + rows) + 2 * S4_VANDERMONDE_PANEL * rows +
+                           S4_CPU_DIAGONAL_TERMS * s->modes;
         return (diagonal + 7) / 8 * 8;
     }
     int64_t pairs = (1 + s->rank) * (s->kernels + s->rank);

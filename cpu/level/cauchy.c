@@ -1,7 +1,7 @@
 /*
- * Sums of the generating function with the frequencies of a tile in the lanes of vectors: over the modes, to K^; and, of
- * the gradient, over the frequencies. Per mode and frequency there is one division, 1 / den, which all pairs share and the
- * gradient finds in the scratch of its tile. Formulas in cpu/cauchy.h and cpu/kernel_backward.c.
+ * Sums of the generating function with the frequencies of a tile in the lanes of vectors: over the modes, to K^; and,
+ * of the gradient, over the frequencies. Per mode and frequency there is one division, 1 / den, which all pairs share
+ * and the gradient finds in the scratch of its tile. Formulas in cpu/cauchy.h and cpu/kernel_backward.c.
  *
  * The sums of a group of pairs stay in registers; a group is as many pairs as these have room for.
  */
@@ -32,9 +32,9 @@ static angles load_angles(const cpu_cauchy *work, int64_t vector)
                     cpu_load_doubles(at + 3 * CPU_TILE), cpu_load_doubles(at + 4 * CPU_TILE)};
 }
 
-/* Angles pi k / L of the frequencies from `first` on; beyond the last, L/2, the last is repeated. An angle is measured from
- * the nearer end of [0, pi/2], so that both functions have full relative precision and the cosine at Nyquist (k = L/2) is
- * 0, the sine 1, exactly. */
+/* Angles pi k / L of the frequencies from `first` on; beyond the last, L/2, the last is repeated. An angle is measured
+ * from the nearer end of [0, pi/2], so that both functions have full relative precision and the cosine at Nyquist (k =
+ * L/2) is 0, the sine 1, exactly. */
 static void make_angles(const cpu_cauchy *work, int64_t first, int64_t vectors)
 {
     cpu_doubles length = cpu_all_doubles((double)work->length), last = cpu_all_doubles((double)(work->length / 2));
@@ -97,10 +97,18 @@ INLINE void sum_group(const cpu_cauchy *work, int64_t vector, int64_t pair, int 
 INLINE void sum_group_of(const cpu_cauchy *work, int64_t vector, int64_t pair, int64_t count, int make)
 {
     switch (count) {
-    case 1: sum_group(work, vector, pair, 1, make); break;
-    case 2: sum_group(work, vector, pair, 2, make); break;
-    case 3: sum_group(work, vector, pair, GROUP < 3 ? GROUP : 3, make); break;
-    default: sum_group(work, vector, pair, GROUP, make); break;
+    case 1:
+        sum_group(work, vector, pair, 1, make);
+        break;
+    case 2:
+        sum_group(work, vector, pair, 2, make);
+        break;
+    case 3:
+        sum_group(work, vector, pair, GROUP < 3 ? GROUP : 3, make);
+        break;
+    default:
+        sum_group(work, vector, pair, GROUP, make);
+        break;
     }
 }
 
@@ -169,7 +177,8 @@ INLINE cpu_doubles make_spectrum(const cpu_cauchy *work, int64_t vector, int ran
     make_z(work, vector, rank, a.cosine, z);
     for (int64_t k = 0; k < work->channel->kernels; k++) {
         cpu_complexes correction = {{0}, {0}};
-        for (int r = 0; r < rank; r++) correction = cpu_plus_product(correction, z[r], load_sigma(work, vector, 1 + r, k));
+        for (int r = 0; r < rank; r++)
+            correction = cpu_plus_product(correction, z[r], load_sigma(work, vector, 1 + r, k));
         cpu_complexes kappa = load_sigma(work, vector, 0, k);
         kappa.re -= a.cosine * correction.re;
         kappa.im -= a.cosine * correction.im;
@@ -195,9 +204,15 @@ static int spectrum(const cpu_cauchy *work, int64_t first, int64_t count)
         for (int64_t vector = 0; vector < vectors; vector++) {
             const int64_t ahead = done + vector * CPU_DOUBLES, at = first + ahead, left = count - ahead;
             switch (work->channel->rank) {
-            case 1: poison += make_spectrum(work, vector, 1, at, left); break;
-            case 2: poison += make_spectrum(work, vector, 2, at, left); break;
-            default: poison += make_spectrum(work, vector, (int)work->channel->rank, at, left); break;
+            case 1:
+                poison += make_spectrum(work, vector, 1, at, left);
+                break;
+            case 2:
+                poison += make_spectrum(work, vector, 2, at, left);
+                break;
+            default:
+                poison += make_spectrum(work, vector, (int)work->channel->rank, at, left);
+                break;
             }
         }
     }
@@ -281,8 +296,8 @@ INLINE void store_lanes(const mode *of, int64_t sum, cpu_doubles v)
 
 /* Adds a tile of frequencies to X and Y of `count` pairs of a mode. `poles`: adds conj g num to `moment`, which begins
  * from 0 if `first`; U and V are made of it if `last`. */
-INLINE void add_group(const cpu_cauchy *work, const mode *of, int64_t vectors, int64_t pair, int count, int poles, int first,
-                      int last, cpu_complexes *moment)
+INLINE void add_group(const cpu_cauchy *work, const mode *of, int64_t vectors, int64_t pair, int count, int poles,
+                      int first, int last, cpu_complexes *moment)
 {
     const double *of_pair = of->term + 2 + 2 * pair;
     cpu_doubles x[GROUP], y[GROUP], u = {0}, v = {0};
@@ -336,14 +351,22 @@ INLINE void add_group(const cpu_cauchy *work, const mode *of, int64_t vectors, i
     }
 }
 
-INLINE void add_last_group(const cpu_cauchy *work, const mode *of, int64_t vectors, int64_t pair, int64_t count, int poles,
-                           int first, cpu_complexes *moment)
+INLINE void add_last_group(const cpu_cauchy *work, const mode *of, int64_t vectors, int64_t pair, int64_t count,
+                           int poles, int first, cpu_complexes *moment)
 {
     switch (count) {
-    case 1: add_group(work, of, vectors, pair, 1, poles, first, poles, moment); break;
-    case 2: add_group(work, of, vectors, pair, 2, poles, first, poles, moment); break;
-    case 3: add_group(work, of, vectors, pair, GROUP < 3 ? GROUP : 3, poles, first, poles, moment); break;
-    default: add_group(work, of, vectors, pair, GROUP, poles, first, poles, moment); break;
+    case 1:
+        add_group(work, of, vectors, pair, 1, poles, first, poles, moment);
+        break;
+    case 2:
+        add_group(work, of, vectors, pair, 2, poles, first, poles, moment);
+        break;
+    case 3:
+        add_group(work, of, vectors, pair, GROUP < 3 ? GROUP : 3, poles, first, poles, moment);
+        break;
+    default:
+        add_group(work, of, vectors, pair, GROUP, poles, first, poles, moment);
+        break;
     }
 }
 
@@ -367,6 +390,7 @@ INLINE void sum_over_frequencies(const cpu_cauchy *work, int system, int64_t vec
     }
 }
 
+/* Only z, and, of the system, y need sums over modes: sigma_01 and sigma_11, and sigma_1k. */
 static void gradient(const cpu_cauchy *work, int system, int64_t first, int64_t count)
 {
     const cpu_channel *channel = work->channel;
@@ -375,13 +399,19 @@ static void gradient(const cpu_cauchy *work, int system, int64_t first, int64_t 
     for (int64_t done = 0; done < count; done += CPU_TILE) {
         const int64_t vectors = vectors_of(count - done);
         make_angles(work, first + done, vectors);
-        sum_over_modes(work, system ? 0 : channel->kernels * channel->side, vectors); /* of Q alone: z is wanted */
+        sum_over_modes(work, system ? channel->kernels : channel->kernels * channel->side, vectors);
         for (int64_t vector = 0; vector < vectors; vector++) {
             const int64_t ahead = done + vector * CPU_DOUBLES, at = first + ahead, left = count - ahead;
             switch (channel->rank) {
-            case 1: make_adjoints(work, system, vector, 1, at, left); break;
-            case 2: make_adjoints(work, system, vector, 2, at, left); break;
-            default: make_adjoints(work, system, vector, (int)channel->rank, at, left); break;
+            case 1:
+                make_adjoints(work, system, vector, 1, at, left);
+                break;
+            case 2:
+                make_adjoints(work, system, vector, 2, at, left);
+                break;
+            default:
+                make_adjoints(work, system, vector, (int)channel->rank, at, left);
+                break;
             }
         }
         if (system)

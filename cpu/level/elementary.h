@@ -1,6 +1,6 @@
 /*
- * Elementary functions of vectors, by their Taylor series on the short interval that a caller has reduced an argument to,
- * as exact as those of the C library to about one unit in the last place. Sums, products and bit patterns only.
+ * Elementary functions of vectors, by their Taylor series on the short interval that a caller has reduced an argument
+ * to, as exact as those of the C library to about one unit in the last place. Sums, products and bit patterns only.
  */
 #ifndef CPU_LEVEL_ELEMENTARY_H
 #define CPU_LEVEL_ELEMENTARY_H
@@ -32,10 +32,11 @@ static inline cpu_doubles cpu_counting_doubles(double first)
 /* Sine and cosine of |x| <= pi/4; of x = 0 exactly 0 and 1. */
 static inline void cpu_sine_cosine(cpu_doubles x, cpu_doubles *sine, cpu_doubles *cosine)
 {
-    static const double of_sine[] = {-1.0 / 6,          1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
-                                     -1.0 / 39916800,   1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
-    static const double of_cosine[] = {1.0 / 24,        -1.0 / 720,         1.0 / 40320,          -1.0 / 3628800,
-                                       1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
+    static const double of_sine[] = {-1.0 / 6,        1.0 / 120,        -1.0 / 5040,          1.0 / 362880,
+                                     -1.0 / 39916800, 1.0 / 6227020800, -1.0 / 1307674368000, 1.0 / 355687428096000};
+    static const double of_cosine[] = {
+        1.0 / 24,        -1.0 / 720,         1.0 / 40320,          -1.0 / 3628800,
+        1.0 / 479001600, -1.0 / 87178291200, 1.0 / 20922789888000, -1.0 / 6402373705728000};
     cpu_doubles square = x * x, half = 0.5 * square;
     cpu_doubles s = cpu_all_doubles(of_sine[7]), c = cpu_all_doubles(of_cosine[7]);
     for (int i = 6; i >= 0; i--) {
@@ -53,8 +54,8 @@ static inline cpu_doubles cpu_power_of_two(cpu_doubles k)
     return (cpu_doubles)(((cpu_masks)(k + CPU_ROUNDER) + 1023) << 52);
 }
 
-/* e^x; too large (or NaN): infinite. Below e^-690 it is 0: what that small a factor leaves out is never seen, and products
- * with it are no subnormal numbers, which are slow. */
+/* e^x; too large (or NaN): infinite. Below e^-690 it is 0: what that small a factor leaves out is never seen, and
+ * products with it are no subnormal numbers, which are slow. */
 static inline cpu_doubles cpu_exponential(cpu_doubles x)
 {
     static const double coefficient[] = {1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,

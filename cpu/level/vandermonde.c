@@ -1,6 +1,6 @@
 /*
- * Powers of poles, and the two products of their small matrices (cpu/vandermonde.h), in tiles that stay in registers: four
- * rows of a matrix by as many vectors of columns as there is room for.
+ * Powers of poles, and the two products of their small matrices (cpu/vandermonde.h), in tiles that stay in registers:
+ * four rows of a matrix by as many vectors of columns as there is room for.
  */
 #include "cpu/level/vandermonde.h"
 
@@ -76,7 +76,8 @@ static void product(const cpu_vandermonde *v, int reversed, const cpu_complex *c
                 const int64_t l = (j + q) * v->width + i;
                 if (l + COLUMNS <= v->length) {
                     for (int t = 0; t < VECTORS; t++)
-                        cpu_store_doubles(row + l + t * CPU_DOUBLES, cpu_load_doubles(row + l + t * CPU_DOUBLES) + sum[q][t]);
+                        cpu_store_doubles(row + l + t * CPU_DOUBLES,
+                                          cpu_load_doubles(row + l + t * CPU_DOUBLES) + sum[q][t]);
                 } else {
                     double last[COLUMNS];
                     for (int t = 0; t < VECTORS; t++) cpu_store_doubles(last + t * CPU_DOUBLES, sum[q][t]);
@@ -165,7 +166,10 @@ static int64_t pack_modes(const cpu_vandermonde *v, int reversed)
 }
 
 /* What lanes[of] holds of a mode: (re, im) of the moment, of the slope. */
-static double *lanes_of(const cpu_vandermonde *v, int64_t n, int of) { return v->lanes + (4 * n + 2 * of) * CPU_DOUBLES; }
+static double *lanes_of(const cpu_vandermonde *v, int64_t n, int of)
+{
+    return v->lanes + (4 * n + 2 * of) * CPU_DOUBLES;
+}
 
 static void moments(const cpu_vandermonde *v, int reversed, const double *row, cpu_complex *moment, cpu_complex *slope)
 {

@@ -62,7 +62,8 @@ static inline __attribute__((always_inline)) void cpu_solve(int size, cpu_comple
     for (int i = 0; i < size; i++) {
         for (int row = i + 1; row < size; row++) {
             cpu_masks larger = (cpu_masks)(cpu_size_of(matrix[row][i]) > cpu_size_of(matrix[i][i]));
-            for (int column = i; column < size; column++) cpu_exchange(larger, &matrix[i][column], &matrix[row][column]);
+            for (int column = i; column < size; column++)
+                cpu_exchange(larger, &matrix[i][column], &matrix[row][column]);
             cpu_exchange(larger, &x[i], &x[row]);
         }
         inverse[i] = cpu_inverse(matrix[i][i]);
