@@ -115,14 +115,14 @@ Test(gradient, input_and_kernel_of_different_lengths)
     s4_context_destroy(context);
 }
 
-/* More frequencies than are summed in one go. */
+/* More frequencies than are summed in one go; by both threads together, and by each for a channel of its own. */
 Test(gradient, long_kernels)
 {
     static const int64_t lengths[] = {4200, 8501};
     s4_context *context = context_open();
     for (int i = 0; i < 2; i++) {
         about("kernel %d", (int)lengths[i]);
-        const gradient_case c = {.shape = {.d_model = 1, .d_state = 2, .rank = 1, .plain_transforms = 1},
+        const gradient_case c = {.shape = {.d_model = 1 + i, .d_state = 2, .rank = 1, .plain_transforms = 1},
                                  .batch = 1, .input_length = 9, .kernel_length = lengths[i]};
         compare(context, &c, (uint64_t)(80 + i));
     }
