@@ -80,8 +80,9 @@ typedef enum s4_buffer {
     S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
     S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): scratch of states_backward */
     S4_BUFFER_STATE_SUMS,        /* double (H, s4_state_sums(shape), N): sums of states_backward, see s4_state_sums */
-    S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place */
-    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch) */
+    S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place; CPU, DPLR:
+                                  * (lanes, kernels, row stride of L) */
+    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch; CPU: s4_cpu_kernel_scratch) */
     S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
     S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
     S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
@@ -112,6 +113,8 @@ static inline int64_t s4_row_stride(int64_t length)
     return (2 * (length / 2 + 1) + 15) / 16 * 16;
 }
 
+#define S4_VECTOR_LANES 8 /* doubles of the widest vector of a CPU */
+
 /* A diagonal kernel is the product K[m j + i] = Re sum_n (c_n p_n^(m j)) p_n^i of two small matrices; m, a power of two. */
 static inline int64_t s4_vandermonde_width(int64_t length)
 {
@@ -128,6 +131,38 @@ static inline int64_t s4_kernel_scratch(const s4_shape *s)
     if (s->mode == S4_MODE_DPLR) return s->modes * (4 + 4 * (1 + s->rank) * (1 + s->rank));
     int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
     return 2 * s->modes * (m + rows) + S4_DIAGONAL_TERMS * s->modes;
+}
+
+/* The same matrices on the CPU, padded: m to whole panels, the number of rows to whole vectors. */
+#define S4_VANDERMONDE_PANEL 32
+static inline int64_t s4_cpu_vandermonde_width(int64_t length)
+{
+    int64_t m = s4_vandermonde_width(length);
+    return m < S4_VANDERMONDE_PANEL ? S4_VANDERMONDE_PANEL : m;
+}
+static inline int64_t s4_cpu_vandermonde_rows(int64_t length)
+{
+    int64_t m = s4_cpu_vandermonde_width(length);
+    return ((length + m - 1) / m + S4_VECTOR_LANES - 1) / S4_VECTOR_LANES * S4_VECTOR_LANES;
+}
+
+/* Scratch of the kernel stage on the CPU. DPLR: a tile of frequencies of what depends on mode and frequency, and sums over
+ * frequencies in lanes (cpu/cauchy.h). Diagonal: both matrices, a panel of samples twice, what is kept per mode, and its
+ * sums in lanes. */
+#define S4_CPU_DIAGONAL_TERMS (S4_DIAGONAL_TERMS + 10 + 4 * S4_VECTOR_LANES)
+#define S4_CAUCHY_TILE 32 /* frequencies */
+static inline int64_t s4_cpu_kernel_scratch(const s4_shape *s)
+{
+    if (s->mode == S4_MODE_DIAG) {
+        int64_t m = s4_cpu_vandermonde_width(s->kernel_length), rows = s4_cpu_vandermonde_rows(s->kernel_length);
+        int64_t diagonal = 2 * s->modes * (m + rows) + 2 * S4_VANDERMONDE_PANEL * rows +
+                           S4_CPU_DIAGONAL_TERMS * s->modes;
+        return (diagonal + 7) / 8 * 8;
+    }
+    int64_t pairs = (1 + s->rank) * (s->kernels + s->rank);
+    int64_t count = S4_CAUCHY_TILE * (2 * s->modes + 5 + 6 * pairs) +
+                    s->modes * (2 + 2 * pairs) * (2 + S4_VECTOR_LANES);
+    return (count + 7) / 8 * 8;
 }
 
 /* Doubles of scratch of a HiPPO initialisation: a complex N x N matrix, its eigenvalues, and the work areas of their search,

@@ -5,6 +5,10 @@ static int64_t dtype_bytes(const s4_shape *s) { return s->dtype == S4_F32 ? 4 : 
 static int64_t frequencies(const s4_shape *s) { return s->fft_length / 2 + 1; }
 static int64_t kept(const s4_shape *s) { return s->resident ? s->d_model : s->block_channels; }
 static int64_t kernel_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_channels; }
+static int64_t kernel_rows(const s4_shape *s, s4_place p)
+{
+    return p == S4_PLACE_CPU && s->mode == S4_MODE_DPLR ? s->kernels : 1;
+}
 static int64_t row_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_rows; }
 static int64_t square(int64_t value) { return value * value; }
 
@@ -44,8 +48,8 @@ SIZE(setup_bytes, 8 * s->threads * s4_setup_lane(s->modes))
 SIZE(step_system_bytes, 8 * s->d_model * s4_step_system(s))
 SIZE(step_rows_bytes, 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
 SIZE(state_rows_bytes, 8 * s->threads * s4_state_lane(s))
-SIZE(kernel_rows_bytes, 8 * kernel_lanes(s, p) * s4_row_stride(s->kernel_length))
-SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * s4_kernel_scratch(s))
+SIZE(kernel_rows_bytes, 8 * kernel_lanes(s, p) * kernel_rows(s, p) * s4_row_stride(s->kernel_length))
+SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * (p == S4_PLACE_CPU ? s4_cpu_kernel_scratch(s) : s4_kernel_scratch(s)))
 SIZE(kernel_adjoint_bytes,
      p == S4_PLACE_GPU ? 8 * s->tile_channels * square(1 + s->rank) * s4_row_stride(s->kernel_length) : 0)
 SIZE(kernel_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_channels, s->kernel_length, 8) : 0)
