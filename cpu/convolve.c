@@ -3,61 +3,100 @@
  *
  *   y_c[t] = sum over s <= t of K_c[t-s] u[s]  (+ sum over s > t of K1_c[s-t-1] u[s])  + D_c u[t]
  *
- * The spectra are made once per channel, then every row (b,h,c) is padded, transformed, multiplied and transformed back
- * in the scratch row of its thread. The FFT length is the planned one whatever the number of samples in a call, so
- * that a row's bits do not depend on the call.
+ * The spectra are made once per channel. Every row (b,h) then goes through its thread's scratch alone: it is transformed,
+ * multiplied and transformed back; once for all its outputs there, once for each back. The length of the transform is the
+ * planned one whatever the number of samples in a call, so that a row's bits do not depend on the call.
  */
-#include <omp.h>
+#include "cpu/convolve.h"
 
-#include "cpu/convolve_row.h"
+#include <stdlib.h>
+
+/* ---- the ring ------------------------------------------------------------------------------------------------------ */
+
+#define TABLE_ALIGNMENT 64
+
+s4_status cpu_ring_open(cpu_ring *ring, const s4_device *device, const s4_shape *shape)
+{
+    const cpu_row_functions *functions = &cpu_rows_at(device)->dtype[shape->dtype];
+    *ring = (cpu_ring){0};
+    functions->plan(ring, s4_ring_points(shape));
+    size_t bytes = (size_t)ring->table_count * functions->size;
+    bytes = (bytes + TABLE_ALIGNMENT - 1) / TABLE_ALIGNMENT * TABLE_ALIGNMENT;
+    ring->table = aligned_alloc(TABLE_ALIGNMENT, bytes);
+    if (!ring->table)
+        return cpu_host->fail(S4_ERROR_MEMORY, "the twiddles of a convolution of FFT length %lld need %zu bytes",
+                              (long long)shape->fft_length, bytes);
+    functions->fill(ring);
+    return S4_OK;
+}
+
+void cpu_ring_close(cpu_ring *ring)
+{
+    free(ring->table);
+    *ring = (cpu_ring){0};
+}
+
+/* ---- operations ----------------------------------------------------------------------------------------------------- */
 
 /* KERNEL -> SPECTRUM of the block's channels. */
 s4_status cpu_spectrum(const s4_task *task)
 {
     const s4_shape *shape = task->shape;
-    const cpu_fft *fft = &((const cpu_prepared *)task->prepared)->convolution;
-    const cpu_convolve_row *functions = &cpu_convolve_rows[shape->dtype];
-    size_t size = functions->size;
+    const cpu_row_functions *functions = cpu_rows_of(task);
     const char *kernels = task->buffer[S4_BUFFER_KERNEL];
-    char *spectra = task->buffer[S4_BUFFER_SPECTRUM], *rows = task->buffer[S4_BUFFER_ROWS_U];
-    int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
-    int64_t outputs = shape->channels, first = shape->resident ? task->channel : 0;
+    int64_t outputs = shape->channels, length = shape->kernel_length;
 
-#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
+#pragma omp parallel for schedule(dynamic) num_threads(cpu_lanes(shape->threads))
     for (int64_t row = 0; row < task->channels * outputs; row++) {
         int64_t i = row / outputs, c = row % outputs;
-        const char *kernel = kernels + size * ((c * task->channels + i) * shape->kernel_length);
+        const char *kernel = kernels + functions->size * (size_t)((c * task->channels + i) * length);
         const char *backward_kernel =
-            shape->bidirectional ? kernel + size * (outputs * task->channels * shape->kernel_length) : NULL;
-        functions->spectrum(fft, kernel, backward_kernel, cpu_kernel_reach(shape),
-                            rows + size * (omp_get_thread_num() * row_stride),
-                            spectra + size * (((first + i) * outputs + c) * spectrum_stride));
+            shape->bidirectional ? kernel + functions->size * (size_t)(outputs * task->channels * length) : NULL;
+        functions->spectrum(cpu_ring_of(task), kernel, backward_kernel, cpu_kernel_reach(shape),
+                            cpu_spectrum_of(task, i, c));
     }
     return S4_OK;
 }
 
-/* u, SPECTRUM, SYSTEM.d -> y of the block's rows. */
-s4_status cpu_convolve(const s4_task *task)
+static void convolve_row(const s4_task *task, int64_t b, int64_t i)
 {
     const s4_shape *shape = task->shape;
-    const cpu_fft *fft = &((const cpu_prepared *)task->prepared)->convolution;
-    const cpu_convolve_row *functions = &cpu_convolve_rows[shape->dtype];
-    size_t size = functions->size;
-    const double *d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d;
-    const char *spectra = task->buffer[S4_BUFFER_SPECTRUM];
-    char *rows = task->buffer[S4_BUFFER_ROWS_U];
-    int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
-    int64_t outputs = shape->channels, first = shape->resident ? task->channel : 0;
-
-#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
-    for (int64_t row = 0; row < task->rows * task->channels * outputs; row++) {
-        int64_t b = row / outputs / task->channels, i = row / outputs % task->channels, c = row % outputs;
-        cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);
-        cpu_target y = cpu_target_of(task, task->y, &task->y_strides, b, i, c);
-        char *scratch = rows + size * (omp_get_thread_num() * row_stride);
-        functions->load(fft, u, scratch);
-        functions->convolve(fft, spectra + size * (((first + i) * outputs + c) * spectrum_stride),
-                            d[c * shape->d_model + task->channel + i], u, scratch, y);
+    const cpu_row_functions *functions = cpu_rows_of(task);
+    const double *d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d + task->channel + i;
+    int64_t rows = s4_ring_rows(shape), outputs = shape->channels;
+    cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);
+    cpu_ring_row row = {
+        .ring = cpu_ring_of(task),
+        .work = CPU_RING_FORWARD | CPU_RING_MULTIPLY | CPU_RING_INVERSE,
+        .wide = shape->length > cpu_ring_of(task)->points,
+        .source = u,
+        .row = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 0),
+    };
+    if (outputs > 1) {
+        row.work = CPU_RING_FORWARD;
+        functions->row(&row);
+        row.work = CPU_RING_MULTIPLY | CPU_RING_INVERSE;
+        row.from = row.row;
+        row.row = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 1);
     }
+    for (int64_t c = 0; c < outputs; c++) {
+        row.kernel = cpu_spectrum_of(task, i, c);
+        row.skip = (cpu_skip){.d = d + c * shape->d_model, .source = u, .outputs = 1};
+        row.target = cpu_target_of(task, task->y, &task->y_strides, b, i, c);
+        functions->row(&row);
+    }
+}
+
+/* u, SPECTRUM, SYSTEM.d -> y of the block's rows. Rows of one channel follow one another, as they share a spectrum; but
+ * where samples of several channels share a cache line, channels of one batch row do. */
+s4_status cpu_convolve(const s4_task *task)
+{
+    int by_channel = task->u_strides.time == 1;
+    int64_t rows = task->rows, channels = task->channels;
+    int grain = cpu_ring_of(task)->points < CPU_TASK_POINTS ? (int)(CPU_TASK_POINTS / cpu_ring_of(task)->points) : 1;
+
+#pragma omp parallel for schedule(dynamic, grain) num_threads(cpu_lanes(task->shape->threads))
+    for (int64_t n = 0; n < rows * channels; n++)
+        convolve_row(task, by_channel ? n % rows : n / channels, by_channel ? n / rows : n % channels);
     return S4_OK;
 }

@@ -6,7 +6,7 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include "cpu/fft.h"
+#include "cpu/convolve.h"
 
 #include <fftw3.h>
 #include <pthread.h>
@@ -192,10 +192,6 @@ int cpu_fft_needs(const s4_shape *shape, s4_dtype *dtype, int64_t *length)
         dtype[count] = S4_F64;
         length[count++] = shape->kernel_length;
     }
-    if (shape->fft_length) {
-        dtype[count] = shape->dtype;
-        length[count++] = shape->fft_length;
-    }
     return count;
 }
 
@@ -210,8 +206,7 @@ s4_status cpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *b
     /* FFTW has no work areas that a caller could give; but without rows in this place nothing is transformed here. */
     if (transforms_kernel(shape) && bytes[S4_BUFFER_KERNEL_ROWS])
         status = cpu_fft_open(&plans->kernel, S4_F64, shape->kernel_length, untuned);
-    if (!status && shape->fft_length && bytes[S4_BUFFER_ROWS_U])
-        status = cpu_fft_open(&plans->convolution, shape->dtype, shape->fft_length, untuned);
+    if (!status && shape->fft_length && bytes[S4_BUFFER_ROWS_U]) status = cpu_ring_open(&plans->ring, device, shape);
     if (status) {
         cpu_unprepare(device, plans);
         return status;
@@ -226,7 +221,7 @@ void cpu_unprepare(s4_device *device, void *prepared)
     cpu_prepared *plans = prepared;
     if (!plans) return;
     cpu_fft_close(&plans->kernel);
-    cpu_fft_close(&plans->convolution);
+    cpu_ring_close(&plans->ring);
     free(plans);
 }
 

@@ -8,6 +8,7 @@
 #ifndef CPU_FFT_H
 #define CPU_FFT_H
 
+#include "cpu/level/ring.h"
 #include "cpu/place.h"
 
 typedef struct cpu_fft {
@@ -19,8 +20,8 @@ typedef struct cpu_fft {
 
 /* What cpu_prepare makes for a shape. */
 typedef struct cpu_prepared {
-    cpu_fft kernel;      /* DPLR: double, kernel_length: K^ <-> K */
-    cpu_fft convolution; /* dtype of the plan, fft_length */
+    cpu_fft kernel; /* DPLR: double, kernel_length: K^ <-> K */
+    cpu_ring ring;  /* of the convolution */
 } cpu_prepared;
 /* The FFTs that a shape needs: dtypes and lengths, at most two; how many. */
 int cpu_fft_needs(const s4_shape *shape, s4_dtype *dtype, int64_t *length);

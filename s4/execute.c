@@ -46,6 +46,7 @@ static s4_task make_task(const s4_call *call, s4_place place, const s4_block *bl
         .dstate_in = call->dstate_in,
         .raw = call->raw,
         .gradients = call->gradients,
+        .wanted = S4_WANTED_D | S4_WANTED_KERNEL,
     };
     if (place == S4_PLACE_GPU) {
         const s4_strides staged = {block->channels * call->length, call->length, 0, 1};
