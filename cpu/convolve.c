@@ -58,7 +58,8 @@ s4_status cpu_spectrum(const s4_task *task)
     return S4_OK;
 }
 
-static void convolve_row(const s4_task *task, int64_t b, int64_t i)
+/* Row b of channel i; `next` is that of the one that follows, or NULL. */
+static void convolve_row(const s4_task *task, int64_t b, int64_t i, const void *next)
 {
     const s4_shape *shape = task->shape;
     const cpu_row_functions *functions = cpu_rows_of(task);
@@ -67,12 +68,14 @@ static void convolve_row(const s4_task *task, int64_t b, int64_t i)
     cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);
     cpu_ring_row row = {
         .ring = cpu_ring_of(task),
-        .work = CPU_RING_FORWARD | CPU_RING_MULTIPLY | CPU_RING_INVERSE,
+        .work = CPU_RING_CONVOLVE,
         .wide = shape->length > cpu_ring_of(task)->points,
         .source = u,
         .row = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 0),
     };
-    if (outputs > 1) {
+    if (outputs == 1) {
+        row.next = next;
+    } else {
         row.work = CPU_RING_FORWARD;
         functions->row(&row);
         row.work = CPU_RING_MULTIPLY | CPU_RING_INVERSE;
@@ -91,12 +94,16 @@ static void convolve_row(const s4_task *task, int64_t b, int64_t i)
  * where samples of several channels share a cache line, channels of one batch row do. */
 s4_status cpu_convolve(const s4_task *task)
 {
-    int by_channel = task->u_strides.time == 1;
-    int64_t rows = task->rows, channels = task->channels;
-    int grain = cpu_ring_of(task)->points < CPU_TASK_POINTS ? (int)(CPU_TASK_POINTS / cpu_ring_of(task)->points) : 1;
+    int by_channel = task->u_strides.time == 1, threads = cpu_lanes(task->shape->threads);
+    int64_t rows = task->rows, channels = task->channels, share = rows * channels / (CPU_TASKS_PER_THREAD * threads);
+    int grain = share > CPU_TASK_ROWS ? CPU_TASK_ROWS : share > 1 ? (int)share : 1;
 
-#pragma omp parallel for schedule(dynamic, grain) num_threads(cpu_lanes(task->shape->threads))
-    for (int64_t n = 0; n < rows * channels; n++)
-        convolve_row(task, by_channel ? n % rows : n / channels, by_channel ? n / rows : n % channels);
+#pragma omp parallel for schedule(dynamic, grain) num_threads(threads)
+    for (int64_t n = 0; n < rows * channels; n++) {
+        const void *next = NULL;
+        if (by_channel && (n + 1) % grain && n + 1 < rows * channels)
+            next = cpu_source_of(task, task->u, &task->u_strides, (n + 1) % rows, (n + 1) / rows, 0).samples;
+        convolve_row(task, by_channel ? n % rows : n / channels, by_channel ? n / rows : n % channels, next);
+    }
     return S4_OK;
 }

@@ -11,8 +11,9 @@
 s4_status cpu_ring_open(cpu_ring *ring, const s4_device *device, const s4_shape *shape);
 void cpu_ring_close(cpu_ring *ring);
 
-/* Rows are given to threads by about so many points: enough work to be worth it. Bits do not depend on it. */
-#define CPU_TASK_POINTS 16384
+/* Threads take a few rows at a time, fewer where they would not have several turns each. Bits do not depend on it. */
+#define CPU_TASK_ROWS 8
+#define CPU_TASKS_PER_THREAD 8
 
 static inline const cpu_ring *cpu_ring_of(const s4_task *task) { return &((const cpu_prepared *)task->prepared)->ring; }
 static inline const cpu_row_functions *cpu_rows_of(const s4_task *task)

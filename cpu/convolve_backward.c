@@ -27,7 +27,12 @@ static void backward_row(const s4_task *task, int64_t b, int64_t i, double *sums
         .source = u,
         .row = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 0),
     };
+    if (row.source.stride == 1 && task->dy_strides.time == 1)
+        row.next = cpu_source_of(task, task->dy, &task->dy_strides, b, i, 0).samples;
     if (sums) functions->row(&row);
+    row.next = NULL;
+    if (b + 1 < task->rows && row.source.stride == 1)
+        row.next = cpu_source_of(task, task->u, &task->u_strides, b + 1, i, 0).samples;
     row.u = row.row;
     row.row = cpu_scratch_row(task, S4_BUFFER_ROWS_DY, 1, 0);
     if (outputs > 1) row.sum = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 1);

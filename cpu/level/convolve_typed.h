@@ -149,9 +149,9 @@ static void TYPED(last_level)(const cpu_ring_row *row)
 /* ---- spectra ------------------------------------------------------------------------------------------------------- */
 
 /* gradient += conj(u) z of one vector, in double. */
-INLINE void TYPED(gradient)(const COMPLEX *u_vector, COMPLEX z_vector, double *gradient)
+INLINE void TYPED(gradient)(const COMPLEX *u_vector, const COMPLEX *z_vector, double *gradient)
 {
-    const REAL *u = (const REAL *)u_vector, *z = (const REAL *)&z_vector;
+    const REAL *u = (const REAL *)u_vector, *z = (const REAL *)z_vector;
     for (int l = 0; l < LANES; l++) {
         double u_re = (double)u[l], u_im = (double)u[LANES + l], z_re = (double)z[l], z_im = (double)z[LANES + l];
         gradient[l] += u_re * z_re;
@@ -161,37 +161,76 @@ INLINE void TYPED(gradient)(const COMPLEX *u_vector, COMPLEX z_vector, double *g
     }
 }
 
+/* What is in work at a time, of node g of a block at vector `at` of the row: its last level, what is done to the spectrum,
+ * and the same level back. */
+INLINE void TYPED(spectrum_work)(const cpu_ring_row *row, unsigned work, int g, int64_t at, const REAL *table)
+{
+    COMPLEX part[GROUP], *x = (COMPLEX *)row->row + at;
+    const COMPLEX *from = work & CPU_RING_FORWARD ? x : (const COMPLEX *)row->from + at;
+    for (int r = 0; r < GROUP; r++) part[r] = from[r];
+    if (work & CPU_RING_FORWARD) TYPED(block_last)(g, part, table, 1);
+    if (work & CPU_RING_GRADIENT) {
+        for (int r = 0; r < GROUP; r++) x[r] = part[r];
+        for (int r = 0; r < GROUP; r++)
+            TYPED(gradient)((const COMPLEX *)row->u + at + r, x + r, row->gradient + (at + r) * 2 * LANES);
+    }
+    if (work & CPU_RING_MULTIPLY) {
+        const COMPLEX *kernel = (const COMPLEX *)row->kernel + at;
+        for (int r = 0; r < GROUP; r++) part[r] = TYPED(times)(kernel[r], part[r]);
+    }
+    if (work & CPU_RING_ADJOINT) {
+        const COMPLEX *kernel = (const COMPLEX *)row->kernel + at;
+        for (int r = 0; r < GROUP; r++) part[r] = TYPED(conj_times)(kernel[r], part[r]);
+    }
+    if (work & CPU_RING_ADD) {
+        const COMPLEX *sum = (const COMPLEX *)row->sum + at;
+        for (int r = 0; r < GROUP; r++) part[r] = TYPED(add)(sum[r], part[r]);
+    }
+    if (work & CPU_RING_SUM) {
+        COMPLEX *sum = (COMPLEX *)row->sum + at;
+        for (int r = 0; r < GROUP; r++) sum[r] = part[r];
+    }
+    if (work & CPU_RING_INVERSE) TYPED(block_last)(g, part, table, 0);
+    for (int r = 0; r < GROUP; r++) x[r] = part[r];
+}
+
+/* The same for all nodes of a block; those kinds of work that most rows need are compiled apart. */
+static void TYPED(block_spectrum)(const cpu_ring_row *row, int64_t offset, const REAL *table)
+{
+#define EVERY_NODE(work)                                                                                               \
+    for (int g = 0; g < UNITS; g++) TYPED(spectrum_work)(row, work, g, offset + g * GROUP, table)
+    unsigned work = row->work & ~(unsigned)CPU_RING_IN_PLACE;
+    switch (work) {
+    case CPU_RING_FORWARD: EVERY_NODE(CPU_RING_FORWARD); break;
+    case CPU_RING_CONVOLVE: EVERY_NODE(CPU_RING_CONVOLVE); break;
+    case CPU_RING_BACKWARD: EVERY_NODE(CPU_RING_BACKWARD); break;
+    case CPU_RING_BACKWARD | CPU_RING_GRADIENT: EVERY_NODE(CPU_RING_BACKWARD | CPU_RING_GRADIENT); break;
+    default: EVERY_NODE(work); break;
+    }
+#undef EVERY_NODE
+}
+
+/* Each block has its share of the row fetched that comes next, and of the one that is to be written: the memory works
+ * while the processor does. */
+INLINE void TYPED(fetch)(const cpu_ring_row *row, int64_t offset)
+{
+    const int64_t line = 64 / (int64_t)sizeof(REAL);
+    const REAL *next = row->next, *target = row->target.samples;
+    int64_t t = offset * LANES, end = t + LANES * LANES;
+    if (next)
+        for (int64_t s = t; s < end && s < row->source.count; s += line) __builtin_prefetch(next + s, 0, 2);
+    if (row->work & CPU_RING_INVERSE && row->target.stride == 1)
+        for (int64_t s = t; s < end && s < row->target.count; s += line) __builtin_prefetch(target + s, 1, 2);
+}
+
 static void TYPED(block)(const cpu_ring_row *row, int64_t node, int64_t offset)
 {
+    TYPED(fetch)(row, offset);
     const REAL *table = (const REAL *)row->ring->table + row->ring->twiddle[row->ring->levels] + node * BLOCK_REALS;
-    COMPLEX part[GROUP], *x = (COMPLEX *)row->row + offset;
-    const COMPLEX *from = x;
-    unsigned work = row->work;
-    if (work & CPU_RING_FORWARD)
-        TYPED(block_down)(x, table);
-    else
-        from = (const COMPLEX *)row->from + offset;
-    for (int g = 0; g < UNITS; g++) {
-        int64_t at = offset + g * GROUP;
-        for (int r = 0; r < GROUP; r++) part[r] = from[g * GROUP + r];
-        if (work & CPU_RING_FORWARD) TYPED(block_last)(g, part, table, 1);
-        if (work & CPU_RING_GRADIENT)
-            for (int r = 0; r < GROUP; r++)
-                TYPED(gradient)((const COMPLEX *)row->u + at + r, part[r], row->gradient + (at + r) * 2 * LANES);
-        const COMPLEX *kernel = (const COMPLEX *)row->kernel + at;
-        COMPLEX *sum = (COMPLEX *)row->sum + at;
-        if (work & CPU_RING_MULTIPLY)
-            for (int r = 0; r < GROUP; r++) part[r] = TYPED(times)(kernel[r], part[r]);
-        if (work & CPU_RING_ADJOINT)
-            for (int r = 0; r < GROUP; r++) part[r] = TYPED(conj_times)(kernel[r], part[r]);
-        if (work & CPU_RING_ADD)
-            for (int r = 0; r < GROUP; r++) part[r] = TYPED(add)(sum[r], part[r]);
-        if (work & CPU_RING_SUM)
-            for (int r = 0; r < GROUP; r++) sum[r] = part[r];
-        if (work & CPU_RING_INVERSE) TYPED(block_last)(g, part, table, 0);
-        for (int r = 0; r < GROUP; r++) x[g * GROUP + r] = part[r];
-    }
-    if (work & CPU_RING_INVERSE) TYPED(block_up)(x, table);
+    COMPLEX *x = (COMPLEX *)row->row + offset;
+    if (row->work & CPU_RING_FORWARD) TYPED(block_down)(x, table);
+    TYPED(block_spectrum)(row, offset, table);
+    if (row->work & CPU_RING_INVERSE) TYPED(block_up)(x, table);
 }
 
 /* A node of `vectors` vectors, from `offset` on, with all below it. */

@@ -58,14 +58,17 @@ typedef struct cpu_skip {
 
 /* What happens to the spectrum Z of a row, block by block, in this order. */
 typedef enum cpu_ring_work {
-    CPU_RING_FORWARD = 1,   /* samples -> Z; else Z is that of `from` */
-    CPU_RING_GRADIENT = 2,  /* gradient += conj(u) Z */
-    CPU_RING_MULTIPLY = 4,  /* Z := kernel Z */
-    CPU_RING_ADJOINT = 8,   /* Z := conj(kernel) Z */
-    CPU_RING_ADD = 16,      /* Z := sum + Z */
-    CPU_RING_SUM = 32,      /* sum := Z */
-    CPU_RING_INVERSE = 64,  /* Z -> samples */
-    CPU_RING_IN_PLACE = 128 /* samples are in `row` already, and stay there */
+    CPU_RING_FORWARD = 1,    /* samples -> Z; else Z is that of `from` */
+    CPU_RING_GRADIENT = 2,   /* gradient += conj(u) Z */
+    CPU_RING_MULTIPLY = 4,   /* Z := kernel Z */
+    CPU_RING_ADJOINT = 8,    /* Z := conj(kernel) Z */
+    CPU_RING_ADD = 16,       /* Z := sum + Z */
+    CPU_RING_SUM = 32,       /* sum := Z */
+    CPU_RING_INVERSE = 64,   /* Z -> samples */
+    CPU_RING_IN_PLACE = 128, /* samples are in `row` already, and stay there */
+
+    CPU_RING_CONVOLVE = CPU_RING_FORWARD | CPU_RING_MULTIPLY | CPU_RING_INVERSE,
+    CPU_RING_BACKWARD = CPU_RING_FORWARD | CPU_RING_ADJOINT | CPU_RING_INVERSE
 } cpu_ring_work;
 
 /* Rows have M complex numbers and begin at multiples of 64 bytes. */
@@ -80,6 +83,7 @@ typedef struct cpu_ring_row {
     void *sum;
     cpu_skip skip;      /* INVERSE: target = samples + skip */
     cpu_target target;
+    const void *next; /* samples, side by side and as many as those of `source`, that are read next: fetched meanwhile */
 } cpu_ring_row;
 
 typedef struct cpu_row_functions {
