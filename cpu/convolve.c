@@ -10,6 +10,7 @@
 #include "cpu/convolve.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* ---- the ring ------------------------------------------------------------------------------------------------------ */
 
@@ -58,14 +59,33 @@ s4_status cpu_spectrum(const s4_task *task)
     return S4_OK;
 }
 
-/* Row b of channel i; `next` is that of the one that follows, or NULL. */
-static void convolve_row(const s4_task *task, int64_t b, int64_t i, const void *next)
+void cpu_stage_in(const s4_task *task, const void *tensor, const s4_strides *strides, int64_t b, int64_t i,
+                  int64_t channels, int64_t index)
+{
+    cpu_source source = cpu_source_of(task, tensor, strides, b, i, 0);
+    cpu_rows_of(task)->stage_in(source.samples, source.stride, channels, source.count, cpu_staged_row(task, index),
+                                s4_stage_stride(task->shape));
+}
+
+void cpu_stage_out(const s4_task *task, int64_t index, int64_t b, int64_t i, int64_t channels, void *tensor,
+                   const s4_strides *strides)
+{
+    const cpu_row_functions *functions = cpu_rows_of(task);
+    cpu_target target = cpu_target_of(task, tensor, strides, b, i, 0);
+    functions->stage_out(cpu_staged_row(task, index), s4_stage_stride(task->shape), channels, target.count,
+                         target.samples, target.stride);
+    for (int64_t t = target.count; t < target.length; t++)
+        memset((char *)target.samples + functions->size * (size_t)(t * target.stride), 0,
+               functions->size * (size_t)channels);
+}
+
+/* A row of channel i; y: of output 0. `next` are the samples of the row that follows, or NULL. */
+static void convolve_row(const s4_task *task, int64_t i, cpu_source u, cpu_target y, const void *next)
 {
     const s4_shape *shape = task->shape;
     const cpu_row_functions *functions = cpu_rows_of(task);
     const double *d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d + task->channel + i;
     int64_t rows = s4_ring_rows(shape), outputs = shape->channels;
-    cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);
     cpu_ring_row row = {
         .ring = cpu_ring_of(task),
         .work = CPU_RING_CONVOLVE,
@@ -85,25 +105,45 @@ static void convolve_row(const s4_task *task, int64_t b, int64_t i, const void *
     for (int64_t c = 0; c < outputs; c++) {
         row.kernel = cpu_spectrum_of(task, i, c);
         row.skip = (cpu_skip){.d = d + c * shape->d_model, .source = u, .outputs = 1};
-        row.target = cpu_target_of(task, task->y, &task->y_strides, b, i, c);
+        row.target = y;
+        row.target.samples = (char *)y.samples + functions->size * (size_t)(c * task->y_strides.output);
         functions->row(&row);
     }
 }
 
-/* u, SPECTRUM, SYSTEM.d -> y of the block's rows. Rows of one channel follow one another, as they share a spectrum; but
- * where samples of several channels share a cache line, channels of one batch row do. */
+static void convolve_staged(const s4_task *task, int64_t b, int64_t i, int64_t channels)
+{
+    int64_t count = cpu_samples_that_count(task, b);
+    cpu_stage_in(task, task->u, &task->u_strides, b, i, channels, 0);
+    for (int64_t j = 0; j < channels; j++) {
+        char *samples = cpu_staged_row(task, j);
+        convolve_row(task, i + j, (cpu_source){samples, 1, count}, (cpu_target){samples, 1, count, count}, NULL);
+    }
+    cpu_stage_out(task, 0, b, i, channels, task->y, &task->y_strides);
+}
+
+/* u, SPECTRUM, SYSTEM.d -> y of the block's rows. Rows of one channel follow one another, as they share a spectrum. Where
+ * samples of several channels share a cache line, so many channels of one batch row go together. */
 s4_status cpu_convolve(const s4_task *task)
 {
-    int by_channel = task->u_strides.time == 1, threads = cpu_lanes(task->shape->threads);
-    int64_t rows = task->rows, channels = task->channels, share = rows * channels / (CPU_TASKS_PER_THREAD * threads);
-    int grain = share > CPU_TASK_ROWS ? CPU_TASK_ROWS : share > 1 ? (int)share : 1;
+    int staged = cpu_is_staged(task, &task->u_strides) && cpu_is_staged(task, &task->y_strides);
+    int64_t rows = task->rows, channels = task->channels, threads = cpu_lanes(task->shape->threads);
+    int64_t together = staged ? task->shape->stage_channels : 1, groups = (channels + together - 1) / together;
+    int64_t share = rows * channels / (CPU_TASKS_PER_THREAD * threads);
+    int grain = staged || share < 1 ? 1 : share < CPU_TASK_ROWS ? (int)share : CPU_TASK_ROWS;
 
-#pragma omp parallel for schedule(dynamic, grain) num_threads(threads)
-    for (int64_t n = 0; n < rows * channels; n++) {
+#pragma omp parallel for schedule(dynamic, grain) num_threads((int)threads)
+    for (int64_t n = 0; n < rows * groups; n++) {
+        int64_t b = n % rows, i = n / rows * together;
+        if (staged) {
+            convolve_staged(task, b, i, together < channels - i ? together : channels - i);
+            continue;
+        }
         const void *next = NULL;
-        if (by_channel && (n + 1) % grain && n + 1 < rows * channels)
+        if (task->u_strides.time == 1 && (n + 1) % grain && n + 1 < rows * groups)
             next = cpu_source_of(task, task->u, &task->u_strides, (n + 1) % rows, (n + 1) / rows, 0).samples;
-        convolve_row(task, by_channel ? n % rows : n / channels, by_channel ? n / rows : n % channels, next);
+        convolve_row(task, i, cpu_source_of(task, task->u, &task->u_strides, b, i, 0),
+                     cpu_target_of(task, task->y, &task->y_strides, b, i, 0), next);
     }
     return S4_OK;
 }

@@ -62,4 +62,23 @@ static inline cpu_target cpu_target_of(const s4_task *task, void *tensor, const 
     return (cpu_target){(char *)tensor + size * offset, strides->time, cpu_samples_that_count(task, b), task->length};
 }
 
+/* Whether this tensor's channels stand side by side, and are turned into rows by a few at a time. */
+static inline int cpu_is_staged(const s4_task *task, const s4_strides *strides)
+{
+    return task->shape->stage_channels && strides->channel == 1 && strides->time != 1;
+}
+/* The calling thread's staged row `index`; of u, then of dy. */
+static inline char *cpu_staged_row(const s4_task *task, int64_t index)
+{
+    const s4_shape *shape = task->shape;
+    int64_t rows = shape->stage_channels * (shape->direction == S4_DIRECTION_TRAINING ? 2 : 1);
+    return (char *)task->buffer[S4_BUFFER_ROWS_STAGE] +
+           cpu_rows_of(task)->size * (size_t)((omp_get_thread_num() * rows + index) * s4_stage_stride(shape));
+}
+/* Channels [i, i + channels) of batch row b of the block: into staged rows from `index` on; back, with zeros behind. */
+void cpu_stage_in(const s4_task *task, const void *tensor, const s4_strides *strides, int64_t b, int64_t i,
+                  int64_t channels, int64_t index);
+void cpu_stage_out(const s4_task *task, int64_t index, int64_t b, int64_t i, int64_t channels, void *tensor,
+                   const s4_strides *strides);
+
 #endif

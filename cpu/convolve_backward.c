@@ -11,42 +11,35 @@
 
 #include "cpu/convolve.h"
 
-/* Everything of one row (b,h); sums: of the channel, or NULL. */
-static void backward_row(const s4_task *task, int64_t b, int64_t i, double *sums)
+/* Everything of one row of channel i; dy: of output 0. sums: of the channel, or NULL; du: nowhere, or the row's; `next`: u
+ * of the row that follows, or NULL. */
+static void backward_row(const s4_task *task, int64_t i, cpu_source u, cpu_source dy, cpu_target du, double *sums,
+                         const void *next)
 {
     const s4_shape *shape = task->shape;
     const cpu_row_functions *functions = cpu_rows_of(task);
     const double *d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d + task->channel + i;
     double *gradient_d = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]).d + task->channel + i;
     int64_t points = cpu_ring_of(task)->points, rows = s4_ring_rows(shape), outputs = shape->channels;
-    cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);
     cpu_ring_row row = {
         .ring = cpu_ring_of(task),
         .work = CPU_RING_FORWARD,
         .wide = shape->length > points,
         .source = u,
         .row = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 0),
+        .next = u.stride == 1 && dy.stride == 1 ? dy.samples : NULL,
     };
-    if (row.source.stride == 1 && task->dy_strides.time == 1)
-        row.next = cpu_source_of(task, task->dy, &task->dy_strides, b, i, 0).samples;
     if (sums) functions->row(&row);
-    row.next = NULL;
-    if (b + 1 < task->rows && row.source.stride == 1)
-        row.next = cpu_source_of(task, task->u, &task->u_strides, b + 1, i, 0).samples;
     row.u = row.row;
     row.row = cpu_scratch_row(task, S4_BUFFER_ROWS_DY, 1, 0);
     if (outputs > 1) row.sum = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 1);
     row.skip = (cpu_skip){
-        .d = d,
-        .d_stride = shape->d_model,
-        .source = cpu_source_of(task, task->dy, &task->dy_strides, b, i, 0),
-        .output_stride = task->dy_strides.output,
-        .outputs = outputs,
-    };
-    if (task->du) row.target = cpu_target_of(task, task->du, &task->du_strides, b, i, 0);
-
+        .d = d, .d_stride = shape->d_model, .source = dy, .output_stride = task->dy_strides.output, .outputs = outputs};
+    row.target = du;
+    row.next = next;
+    row.source = dy;
     for (int64_t c = 0; c < outputs; c++) {
-        row.source = cpu_source_of(task, task->dy, &task->dy_strides, b, i, c);
+        row.source.samples = (const char *)dy.samples + functions->size * (size_t)(c * task->dy_strides.output);
         if (task->wanted & S4_WANTED_D) gradient_d[c * shape->d_model] += functions->inner(u, row.source);
         row.work = CPU_RING_FORWARD;
         if (sums) row.work |= CPU_RING_GRADIENT;
@@ -59,22 +52,61 @@ static void backward_row(const s4_task *task, int64_t b, int64_t i, double *sums
     }
 }
 
+/* All rows of channel i. */
+static void backward_channel(const s4_task *task, int64_t i, double *sums)
+{
+    for (int64_t b = 0; b < task->rows; b++) {
+        cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);
+        const void *next = NULL;
+        cpu_target du = {0};
+        if (b + 1 < task->rows && u.stride == 1)
+            next = cpu_source_of(task, task->u, &task->u_strides, b + 1, i, 0).samples;
+        if (task->du) du = cpu_target_of(task, task->du, &task->du_strides, b, i, 0);
+        backward_row(task, i, u, cpu_source_of(task, task->dy, &task->dy_strides, b, i, 0), du, sums, next);
+    }
+}
+
+/* All rows of channels [i, i + channels), which stand side by side. sums: of channel i, or NULL. */
+static void backward_staged(const s4_task *task, int64_t i, int64_t channels, double *sums, int64_t sums_stride)
+{
+    int64_t dy_rows = task->shape->stage_channels;
+    for (int64_t b = 0; b < task->rows; b++) {
+        int64_t count = cpu_samples_that_count(task, b);
+        cpu_stage_in(task, task->u, &task->u_strides, b, i, channels, 0);
+        cpu_stage_in(task, task->dy, &task->dy_strides, b, i, channels, dy_rows);
+        for (int64_t j = 0; j < channels; j++) {
+            char *u = cpu_staged_row(task, j), *dy = cpu_staged_row(task, dy_rows + j);
+            backward_row(task, i + j, (cpu_source){u, 1, count}, (cpu_source){dy, 1, count},
+                         (cpu_target){dy, 1, count, count}, sums ? sums + j * sums_stride : NULL, NULL);
+        }
+        if (task->du) cpu_stage_out(task, dy_rows, b, i, channels, task->du, &task->du_strides);
+    }
+}
+
 /* u, dy, SPECTRUM -> du; adds into GRADIENT_SPECTRUM and SYSTEM_GRADIENT.d, from zero in the first block of rows. */
 s4_status cpu_convolve_backward(const s4_task *task)
 {
     const s4_shape *shape = task->shape;
-    double *gradient_d = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]).d;
+    double *gradient_d = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]).d + task->channel;
     double *gradient_spectra = task->buffer[S4_BUFFER_GRADIENT_SPECTRUM];
     int64_t outputs = shape->channels, count = outputs * 2 * cpu_ring_of(task)->points;
+    int staged = cpu_is_staged(task, &task->u_strides) && cpu_is_staged(task, &task->dy_strides) &&
+                 (!task->du || cpu_is_staged(task, &task->du_strides));
+    int64_t together = staged ? shape->stage_channels : 1;
 
 #pragma omp parallel for schedule(dynamic) num_threads(cpu_lanes(shape->threads))
-    for (int64_t i = 0; i < task->channels; i++) {
+    for (int64_t i = 0; i < task->channels; i += together) {
+        int64_t channels = together < task->channels - i ? together : task->channels - i;
         double *sums = task->wanted & S4_WANTED_KERNEL ? gradient_spectra + i * count : NULL;
         if (task->row == 0) {
-            if (sums) memset(sums, 0, sizeof(double) * (size_t)count);
-            for (int64_t c = 0; c < outputs; c++) gradient_d[c * shape->d_model + task->channel + i] = 0.0;
+            if (sums) memset(sums, 0, sizeof(double) * (size_t)(channels * count));
+            for (int64_t c = 0; c < outputs; c++)
+                memset(gradient_d + c * shape->d_model + i, 0, sizeof(double) * (size_t)channels);
         }
-        for (int64_t b = 0; b < task->rows; b++) backward_row(task, b, i, sums);
+        if (staged)
+            backward_staged(task, i, channels, sums, count);
+        else
+            backward_channel(task, i, sums);
     }
     return S4_OK;
 }

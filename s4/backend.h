@@ -43,6 +43,7 @@ typedef struct s4_shape {
     int states;               /* forward and backward with state in and out */
     int resident;             /* spectra of all channels are kept */
     int64_t block_channels, block_batch;
+    int64_t stage_channels;   /* CPU: channels of a (batch, time, channel) tensor that are turned at a time; else 0 */
     int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length */
     int64_t tile_channels;    /* GPU: channels of one batched FFT of the kernel; constant for a length */
     double rate;
@@ -72,6 +73,7 @@ typedef enum s4_buffer {
     S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place; CPU: complex
                                   * (lanes, s4_ring_rows, F) */
     S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy; CPU: complex (lanes, F) */
+    S4_BUFFER_ROWS_STAGE,        /* dt (lanes, 1 or in training 2, stage_channels, s4_stage_stride), CPU: rows of u, of dy */
     S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs */
     S4_BUFFER_BLOCK_U,           /* dt (block_batch, block_channels, T), GPU: u, then y in its place */
     S4_BUFFER_BLOCK_DY,          /* dt (block_batch, block_channels, T), GPU: dy, then du in its place */
@@ -102,6 +104,9 @@ static inline int64_t s4_ring_points(const s4_shape *s)
 }
 /* CPU: rows that a thread has in ROWS_U: of several outputs, one more for their sum or product. */
 static inline int64_t s4_ring_rows(const s4_shape *s) { return s->channels > 1 ? 2 : 1; }
+
+/* CPU: reals from one staged row to the next; an odd number of cache lines, so that rows do not meet in one set. */
+static inline int64_t s4_stage_stride(const s4_shape *s) { return (s->length + 31) / 32 * 32 + 16; }
 
 /* A diagonal kernel is the product K[m j + i] = Re sum_n (c_n p_n^(m j)) p_n^i of two small matrices; m, a power of two. */
 static inline int64_t s4_vandermonde_width(int64_t length)

@@ -47,6 +47,9 @@ static int64_t row_bytes(const s4_shape *s, s4_place p)
            (p == S4_PLACE_CPU ? 2 * s4_ring_points(s) : s4_row_stride(s->fft_length));
 }
 SIZE(rows_u_bytes, row_bytes(s, p) * (p == S4_PLACE_CPU ? s4_ring_rows(s) : 1))
+SIZE(rows_stage_bytes, p == S4_PLACE_CPU ? dtype_bytes(s) * s->threads * (s->direction == S4_DIRECTION_TRAINING ? 2 : 1) *
+                                               s->stage_channels * s4_stage_stride(s)
+                                         : 0)
 SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)) : 0)
 SIZE(block_bytes, p == S4_PLACE_GPU ? dtype_bytes(s) * s->block_batch * s->block_channels * s->channels * s->length : 0)
 SIZE(gradient_spectrum_bytes, 16 * s->block_channels * s->channels * frequencies(s, p))
@@ -70,6 +73,7 @@ static const struct {
     [S4_BUFFER_SPECTRUM] = {"spectrum", spectrum_bytes},
     [S4_BUFFER_ROWS_U] = {"rows_u", rows_u_bytes},
     [S4_BUFFER_ROWS_DY] = {"rows_dy", row_bytes},
+    [S4_BUFFER_ROWS_STAGE] = {"rows_stage", rows_stage_bytes},
     [S4_BUFFER_CONVOLVE_FFT_WORK] = {"convolve_fft_work", convolve_work_bytes},
     [S4_BUFFER_BLOCK_U] = {"block_u", block_bytes},
     [S4_BUFFER_BLOCK_DY] = {"block_dy", block_bytes},

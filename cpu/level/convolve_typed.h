@@ -5,33 +5,52 @@
 
 /* ---- samples ------------------------------------------------------------------------------------------------------ */
 
-/* Those that are not all there, or not side by side. */
-static __attribute__((noinline)) VECTOR TYPED(gather)(const cpu_source *source, int64_t t)
+/* Those that are not all there, and those that are not side by side. */
+static __attribute__((noinline)) VECTOR TYPED(load_end)(const cpu_source *source, int64_t t)
 {
     const REAL *samples = source->samples;
     REAL lanes[LANES] __attribute__((aligned(64))) = {0};
     for (int64_t l = 0; l < LANES && t + l < source->count; l++) lanes[l] = samples[(t + l) * source->stride];
     return *(const VECTOR *)lanes;
 }
-static __attribute__((noinline)) void TYPED(scatter)(const cpu_target *target, int64_t t, VECTOR value)
+static __attribute__((noinline)) void TYPED(store_end)(const cpu_target *target, int64_t t, VECTOR value)
 {
-    REAL *samples = target->samples;
+    REAL *samples = target->samples, lanes[LANES] __attribute__((aligned(64)));
+    *(VECTOR *)lanes = value;
     for (int64_t l = 0; l < LANES && t + l < target->length; l++)
-        samples[(t + l) * target->stride] = t + l < target->count ? value[l] : 0;
+        samples[(t + l) * target->stride] = t + l < target->count ? lanes[l] : 0;
+}
+static __attribute__((noinline)) VECTOR TYPED(gather)(const REAL *samples, int64_t stride)
+{
+    REAL lanes[LANES] __attribute__((aligned(64)));
+    for (int l = 0; l < LANES; l++) lanes[l] = samples[l * stride];
+    return *(const VECTOR *)lanes;
+}
+static __attribute__((noinline)) void TYPED(scatter)(REAL *samples, int64_t stride, VECTOR value)
+{
+    REAL lanes[LANES] __attribute__((aligned(64)));
+    *(VECTOR *)lanes = value;
+    for (int l = 0; l < LANES; l++) samples[l * stride] = lanes[l];
 }
 
 /* LANES samples from t on; zeros beyond the last. */
 INLINE VECTOR TYPED(load)(const cpu_source *source, int64_t t)
 {
-    if (source->stride == 1 && t + LANES <= source->count) return *(const STORED *)((const REAL *)source->samples + t);
-    return t < source->count ? TYPED(gather)(source, t) : (VECTOR){0};
+    if (t >= source->count) return (VECTOR){0};
+    if (t + LANES > source->count) return TYPED(load_end)(source, t);
+    const REAL *samples = (const REAL *)source->samples + t * source->stride;
+    return source->stride == 1 ? (VECTOR)*(const STORED *)samples : TYPED(gather)(samples, source->stride);
 }
 INLINE void TYPED(store)(const cpu_target *target, int64_t t, VECTOR value)
 {
-    if (target->stride == 1 && t + LANES <= target->count)
-        *(STORED *)((REAL *)target->samples + t) = value;
-    else if (t < target->length)
-        TYPED(scatter)(target, t, value);
+    if (t >= target->length) return;
+    REAL *samples = (REAL *)target->samples + t * target->stride;
+    if (t + LANES > target->count)
+        TYPED(store_end)(target, t, value);
+    else if (target->stride == 1)
+        *(STORED *)samples = value;
+    else
+        TYPED(scatter)(samples, target->stride, value);
 }
 
 INLINE VECTOR TYPED(with_skip)(const cpu_skip *skip, REAL first, int64_t t, VECTOR value)
@@ -43,6 +62,53 @@ INLINE VECTOR TYPED(with_skip)(const cpu_skip *skip, REAL first, int64_t t, VECT
         value += (REAL)skip->d[c * skip->d_stride] * TYPED(load)(&source, t);
     }
     return value;
+}
+
+/* ---- channels side by side: a tile of them is turned, so that each cache line is met once --------------------------- */
+
+INLINE void TYPED(transpose_tile)(VECTOR *x)
+{
+    VECTOR part[UNITS];
+    for (int g = 0; g < UNITS; g++) TYPED(cpu_transpose_groups)(x + g * GROUP);
+    for (int r = 0; r < GROUP; r++) {
+        for (int g = 0; g < UNITS; g++) part[g] = x[g * GROUP + r];
+        TYPED(cpu_transpose_units)(part);
+        for (int g = 0; g < UNITS; g++) x[g * GROUP + r] = part[g];
+    }
+}
+
+/* rows[c * stride + t] = samples[t * time + c] */
+static void TYPED(stage_in)(const void *from, int64_t time, int64_t channels, int64_t count, void *to, int64_t stride)
+{
+    const REAL *samples = from;
+    REAL *rows = to;
+    VECTOR tile[LANES];
+    int64_t whole = count / LANES * LANES, tiled = channels / LANES * LANES;
+    for (int64_t t = 0; t < whole; t += LANES)
+        for (int64_t c = 0; c < tiled; c += LANES) {
+            for (int l = 0; l < LANES; l++) tile[l] = *(const STORED *)(samples + (t + l) * time + c);
+            TYPED(transpose_tile)(tile);
+            for (int l = 0; l < LANES; l++) *(STORED *)(rows + (c + l) * stride + t) = tile[l];
+        }
+    for (int64_t t = 0; t < count; t++)
+        for (int64_t c = t < whole ? tiled : 0; c < channels; c++) rows[c * stride + t] = samples[t * time + c];
+}
+
+/* samples[t * time + c] = rows[c * stride + t] */
+static void TYPED(stage_out)(const void *from, int64_t stride, int64_t channels, int64_t count, void *to, int64_t time)
+{
+    const REAL *rows = from;
+    REAL *samples = to;
+    VECTOR tile[LANES];
+    int64_t whole = count / LANES * LANES, tiled = channels / LANES * LANES;
+    for (int64_t t = 0; t < whole; t += LANES)
+        for (int64_t c = 0; c < tiled; c += LANES) {
+            for (int l = 0; l < LANES; l++) tile[l] = *(const STORED *)(rows + (c + l) * stride + t);
+            TYPED(transpose_tile)(tile);
+            for (int l = 0; l < LANES; l++) *(STORED *)(samples + (t + l) * time + c) = tile[l];
+        }
+    for (int64_t t = 0; t < count; t++)
+        for (int64_t c = t < whole ? tiled : 0; c < channels; c++) samples[t * time + c] = rows[c * stride + t];
 }
 
 /* ---- the first level, of samples, and the last ---------------------------------------------------------------------- */

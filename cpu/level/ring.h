@@ -96,6 +96,11 @@ typedef struct cpu_row_functions {
 
     void (*row)(const cpu_ring_row *row);
 
+    /* Channels that stand side by side, `time` elements from one sample to the next, to rows `stride` elements apart, and
+     * back. */
+    void (*stage_in)(const void *from, int64_t time, int64_t channels, int64_t count, void *to, int64_t stride);
+    void (*stage_out)(const void *from, int64_t stride, int64_t channels, int64_t count, void *to, int64_t time);
+
     /* spectrum / M of the first `count` samples of the forward kernel and, unless it is NULL, of the backward one */
     void (*spectrum)(const cpu_ring *ring, const void *kernel, const void *backward_kernel, int64_t count,
                      void *spectrum);
