@@ -46,7 +46,7 @@ static int64_t dplr_kernels(const cpu_kernel_lane *lane)
         cpu_channel channel = cpu_channel_view(lane->shape, &lane->system, lane->h, k);
         int64_t bad = generating_function(&channel, length, lane->scratch, lane->row);
         if (bad >= 0) return k * (length / 2 + 1) + bad;
-        cpu_fft_inverse_f64(lane->fft, lane->row);
+        cpu_fft_inverse(lane->fft, lane->row);
         cpu_kernel_store(lane, k, 1.0 / (double)length);
     }
     return -1;

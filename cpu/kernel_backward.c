@@ -194,7 +194,7 @@ static void dplr_backward(const cpu_kernel_lane *lane, const s4_system_gradient 
         memset(lane->scratch, 0, sizeof(double) * channel.modes * cpu_cauchy_stride(&channel));
         cpu_cauchy_terms(&channel, lane->scratch);
         memcpy(lane->row, cpu_kernel_gradient(lane, k), sizeof(double) * length);
-        cpu_fft_forward_f64(lane->fft, lane->row);
+        cpu_fft_forward(lane->fft, lane->row);
         through_frequencies(&channel, length, lane->scratch, lane->row);
         through_modes(&channel, lane->scratch, &into);
     }
