@@ -11,11 +11,12 @@
 
 #include "cpu/convolve.h"
 
-/* Everything of one row of channel i; dy: of output 0. sums: of the channel, or NULL; du: nowhere, or the row's; `next`: u
- * of the row that follows, or NULL. */
-static void backward_row(const s4_task *task, int64_t i, cpu_source u, cpu_source dy, cpu_target du, double *sums,
-                         const void *next)
+/* Everything of row b of channel i; dy: of output 0. sums: of the channel, or NULL; du: nowhere, or the row's; `next`: u of
+ * the row that follows, or NULL. */
+static void backward_row(const s4_task *task, int64_t b, int64_t i, cpu_source u, cpu_source dy, cpu_target du,
+                         double *sums, const void *next)
 {
+    int begin = task->row + b == 0;
     const s4_shape *shape = task->shape;
     const cpu_row_functions *functions = cpu_rows_of(task);
     const double *d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d + task->channel + i;
@@ -43,6 +44,7 @@ static void backward_row(const s4_task *task, int64_t i, cpu_source u, cpu_sourc
         if (task->wanted & S4_WANTED_D) gradient_d[c * shape->d_model] += functions->inner(u, row.source);
         row.work = CPU_RING_FORWARD;
         if (sums) row.work |= CPU_RING_GRADIENT;
+        if (sums && begin) row.work |= CPU_RING_BEGIN;
         if (task->du) row.work |= CPU_RING_ADJOINT;
         if (task->du && c > 0) row.work |= CPU_RING_ADD;
         if (task->du) row.work |= c < outputs - 1 ? CPU_RING_SUM : CPU_RING_INVERSE;
@@ -62,7 +64,7 @@ static void backward_channel(const s4_task *task, int64_t i, double *sums)
         if (b + 1 < task->rows && u.stride == 1)
             next = cpu_source_of(task, task->u, &task->u_strides, b + 1, i, 0).samples;
         if (task->du) du = cpu_target_of(task, task->du, &task->du_strides, b, i, 0);
-        backward_row(task, i, u, cpu_source_of(task, task->dy, &task->dy_strides, b, i, 0), du, sums, next);
+        backward_row(task, b, i, u, cpu_source_of(task, task->dy, &task->dy_strides, b, i, 0), du, sums, next);
     }
 }
 
@@ -76,7 +78,7 @@ static void backward_staged(const s4_task *task, int64_t i, int64_t channels, do
         cpu_stage_in(task, task->dy, &task->dy_strides, b, i, channels, dy_rows);
         for (int64_t j = 0; j < channels; j++) {
             char *u = cpu_staged_row(task, j), *dy = cpu_staged_row(task, dy_rows + j);
-            backward_row(task, i + j, (cpu_source){u, 1, count}, (cpu_source){dy, 1, count},
+            backward_row(task, b, i + j, (cpu_source){u, 1, count}, (cpu_source){dy, 1, count},
                          (cpu_target){dy, 1, count, count}, sums ? sums + j * sums_stride : NULL, NULL);
         }
         if (task->du) cpu_stage_out(task, dy_rows, b, i, channels, task->du, &task->du_strides);
@@ -98,11 +100,8 @@ s4_status cpu_convolve_backward(const s4_task *task)
     for (int64_t i = 0; i < task->channels; i += together) {
         int64_t channels = together < task->channels - i ? together : task->channels - i;
         double *sums = task->wanted & S4_WANTED_KERNEL ? gradient_spectra + i * count : NULL;
-        if (task->row == 0) {
-            if (sums) memset(sums, 0, sizeof(double) * (size_t)(channels * count));
-            for (int64_t c = 0; c < outputs; c++)
-                memset(gradient_d + c * shape->d_model + i, 0, sizeof(double) * (size_t)channels);
-        }
+        for (int64_t c = 0; task->row == 0 && c < outputs; c++)
+            memset(gradient_d + c * shape->d_model + i, 0, sizeof(double) * (size_t)channels);
         if (staged)
             backward_staged(task, i, channels, sums, count);
         else

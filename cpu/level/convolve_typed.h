@@ -265,9 +265,10 @@ static void TYPED(block_spectrum)(const cpu_ring_row *row, int64_t offset, const
 {
 #define EVERY_NODE(work)                                                                                               \
     for (int g = 0; g < UNITS; g++) TYPED(spectrum_work)(row, work, g, offset + g * GROUP, table)
-    unsigned work = row->work & ~(unsigned)CPU_RING_IN_PLACE;
+    unsigned work = row->work & ~(unsigned)(CPU_RING_IN_PLACE | CPU_RING_BEGIN);
     switch (work) {
     case CPU_RING_FORWARD: EVERY_NODE(CPU_RING_FORWARD); break;
+    case CPU_RING_INVERSE: EVERY_NODE(CPU_RING_INVERSE); break;
     case CPU_RING_CONVOLVE: EVERY_NODE(CPU_RING_CONVOLVE); break;
     case CPU_RING_BACKWARD: EVERY_NODE(CPU_RING_BACKWARD); break;
     case CPU_RING_BACKWARD | CPU_RING_GRADIENT: EVERY_NODE(CPU_RING_BACKWARD | CPU_RING_GRADIENT); break;
@@ -294,6 +295,8 @@ static void TYPED(block)(const cpu_ring_row *row, int64_t node, int64_t offset)
     TYPED(fetch)(row, offset);
     const REAL *table = (const REAL *)row->ring->table + row->ring->twiddle[row->ring->levels] + node * BLOCK_REALS;
     COMPLEX *x = (COMPLEX *)row->row + offset;
+    if (row->work & CPU_RING_BEGIN)
+        memset(row->gradient + offset * 2 * LANES, 0, sizeof(double) * 2 * LANES * LANES);
     if (row->work & CPU_RING_FORWARD) TYPED(block_down)(x, table);
     TYPED(block_spectrum)(row, offset, table);
     if (row->work & CPU_RING_INVERSE) TYPED(block_up)(x, table);
@@ -350,11 +353,26 @@ static void TYPED(spectrum)(const cpu_ring *ring, const void *kernel, const void
     const REAL *k = kernel, *k1 = backward_kernel;
     REAL *row = spectrum, scale = (REAL)1 / (REAL)ring->points;
     int64_t points = ring->points;
-    memset(row, 0, sizeof(REAL[2]) * (size_t)points);
-    for (int64_t l = 0; l < count; l++) row[TYPED(place)(points, l)] = scale * k[l];
+    cpu_source samples = {k, 1, count};
+    for (int64_t t = 0; t < points; t += LANES) {
+        ((VECTOR *)row)[2 * t / LANES] = scale * TYPED(load)(&samples, t);
+        ((VECTOR *)row)[2 * t / LANES + 1] = scale * TYPED(load)(&samples, t + points);
+    }
     if (k1)
         for (int64_t j = 0; j < count; j++) row[TYPED(place)(points, 2 * points - 1 - j)] = -scale * k1[j];
     TYPED(row)(&(cpu_ring_row){.ring = ring, .work = CPU_RING_FORWARD | CPU_RING_IN_PLACE, .row = row});
+}
+
+/* to[t] = factor * sample t of a row, t < count. */
+static void TYPED(take)(const REAL *row, int64_t points, int64_t count, double factor, double *to)
+{
+    for (int64_t t = 0; t < count; t += LANES) {
+        const REAL *lanes = row + TYPED(place)(points, t);
+        if (t + LANES <= count)
+            for (int l = 0; l < LANES; l++) to[t + l] = factor * (double)lanes[l];
+        else
+            for (int64_t l = 0; t + l < count; l++) to[t + l] = factor * (double)lanes[l];
+    }
 }
 
 static void TYPED(correlate)(const cpu_ring *ring, const double *gradient, int64_t count, void *scratch,
@@ -365,7 +383,7 @@ static void TYPED(correlate)(const cpu_ring *ring, const double *gradient, int64
     double scale = 1.0 / (double)points;
     for (int64_t i = 0; i < 2 * points; i++) row[i] = (REAL)gradient[i];
     TYPED(row)(&(cpu_ring_row){.ring = ring, .work = CPU_RING_INVERSE | CPU_RING_IN_PLACE, .row = row, .from = row});
-    for (int64_t l = 0; l < count; l++) kernel_gradient[l] = scale * (double)row[TYPED(place)(points, l)];
+    TYPED(take)(row, points, count, scale, kernel_gradient);
     if (!backward_gradient) return;
     for (int64_t j = 0; j < count; j++)
         backward_gradient[j] = -scale * (double)row[TYPED(place)(points, 2 * points - 1 - j)];

@@ -65,7 +65,8 @@ typedef enum cpu_ring_work {
     CPU_RING_ADD = 16,       /* Z := sum + Z */
     CPU_RING_SUM = 32,       /* sum := Z */
     CPU_RING_INVERSE = 64,   /* Z -> samples */
-    CPU_RING_IN_PLACE = 128, /* samples are in `row` already, and stay there */
+    CPU_RING_BEGIN = 128,    /* gradient := 0 first */
+    CPU_RING_IN_PLACE = 256, /* samples are in `row` already, and stay there */
 
     CPU_RING_CONVOLVE = CPU_RING_FORWARD | CPU_RING_MULTIPLY | CPU_RING_INVERSE,
     CPU_RING_BACKWARD = CPU_RING_FORWARD | CPU_RING_ADJOINT | CPU_RING_INVERSE
