@@ -3,16 +3,17 @@
  *
  *   y_c[t] = sum over s <= t of K_c[t-s] u[s]  (+ sum over s > t of K1_c[s-t-1] u[s])  + D_c u[t]
  *
- * The spectra are made once per channel. Every row (b,h) then goes through its thread's scratch alone: it is transformed,
- * multiplied and transformed back; once for all its outputs there, once for each back. The length of the transform is the
- * planned one whatever the number of samples in a call, so that a row's bits do not depend on the call.
+ * The spectra are made once per channel. Every row (b,h) then goes through its thread's scratch alone: it is
+ * transformed, multiplied and transformed back; once for all its outputs there, once for each back. The length of the
+ * transform is the planned one whatever the number of samples in a call, so that a row's bits do not depend on the
+ * call.
  */
 #include "cpu/convolve.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the ring ------------------------------------------------------------------------------------------------------ */
+/* ---- the ring ---------------------------------------------------------------------------------------------------- */
 
 #define TABLE_ALIGNMENT 64
 
@@ -37,7 +38,7 @@ void cpu_ring_close(cpu_ring *ring)
     *ring = (cpu_ring){0};
 }
 
-/* ---- operations ----------------------------------------------------------------------------------------------------- */
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 /* KERNEL -> SPECTRUM of the block's channels. */
 s4_status cpu_spectrum(const s4_task *task)
@@ -122,8 +123,8 @@ static void convolve_staged(const s4_task *task, int64_t b, int64_t i, int64_t c
     cpu_stage_out(task, 0, b, i, channels, task->y, &task->y_strides);
 }
 
-/* u, SPECTRUM, SYSTEM.d -> y of the block's rows. Rows of one channel follow one another, as they share a spectrum. Where
- * samples of several channels share a cache line, so many channels of one batch row go together. */
+/* u, SPECTRUM, SYSTEM.d -> y of the block's rows. Rows of one channel follow one another, as they share a spectrum.
+ * Where samples of several channels share a cache line, so many channels of one batch row go together. */
 s4_status cpu_convolve(const s4_task *task)
 {
     int staged = cpu_is_staged(task, &task->u_strides) && cpu_is_staged(task, &task->y_strides);

@@ -11,8 +11,8 @@
 
 #include "cpu/convolve.h"
 
-/* Everything of row b of channel i; dy: of output 0. sums: of the channel, or NULL; du: nowhere, or the row's; `next`: u of
- * the row that follows, or NULL. */
+/* Everything of row b of channel i; dy: of output 0. sums: of the channel, or NULL; du: nowhere, or the row's; `next`:
+ * u of the row that follows, or NULL. */
 static void backward_row(const s4_task *task, int64_t b, int64_t i, cpu_source u, cpu_source dy, cpu_target du,
                          double *sums, const void *next)
 {
@@ -123,9 +123,9 @@ s4_status cpu_correlate(const s4_task *task)
         int64_t i = row / outputs, c = row % outputs;
         double *gradient = kernel_gradients + (c * task->channels + i) * length;
         double *backward_gradient = shape->bidirectional ? gradient + outputs * task->channels * length : NULL;
-        cpu_rows_of(task)->correlate(cpu_ring_of(task), gradient_spectra + row * 2 * cpu_ring_of(task)->points,
-                                         reach, cpu_scratch_row(task, S4_BUFFER_ROWS_U, s4_ring_rows(shape), 0),
-                                         gradient, backward_gradient);
+        cpu_rows_of(task)->correlate(cpu_ring_of(task), gradient_spectra + row * 2 * cpu_ring_of(task)->points, reach,
+                                     cpu_scratch_row(task, S4_BUFFER_ROWS_U, s4_ring_rows(shape), 0), gradient,
+                                     backward_gradient);
         memset(gradient + reach, 0, sizeof(double) * (size_t)(length - reach));
         if (backward_gradient) memset(backward_gradient + reach, 0, sizeof(double) * (size_t)(length - reach));
     }

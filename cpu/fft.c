@@ -38,9 +38,8 @@ static fftw_plan make_plan(int direction, int64_t length, double *row, unsigned 
     fftw_iodim64 samples = {.n = (ptrdiff_t)length, .is = 1, .os = 1};
     fftw_complex *frequencies = (fftw_complex *)row;
     fftw_set_timelimit(seconds);
-    fftw_plan plan = direction == FORWARD
-                         ? fftw_plan_guru64_dft_r2c(1, &samples, 0, NULL, row, frequencies, effort)
-                         : fftw_plan_guru64_dft_c2r(1, &samples, 0, NULL, frequencies, row, effort);
+    fftw_plan plan = direction == FORWARD ? fftw_plan_guru64_dft_r2c(1, &samples, 0, NULL, row, frequencies, effort)
+                                          : fftw_plan_guru64_dft_c2r(1, &samples, 0, NULL, frequencies, row, effort);
     fftw_set_timelimit(FFTW_NO_TIMELIMIT);
     return plan;
 }

@@ -1,9 +1,9 @@
 /*
  * FFTW wisdom on disk: what tuning measured, for later processes on the same kind of processor with the same FFTW.
  *
- * A file in $XDG_CACHE_HOME/s4, or ~/.cache/s4. Its name holds the version of FFTW and a hash of the processor's name; its
- * first line "s4-wisdom 2 <bytes> <hash>", the size of the text that follows and its hash, so that a file that is damaged
- * in any way is as if there were none. It is replaced whole: written beside its place, synced and renamed.
+ * A file in $XDG_CACHE_HOME/s4, or ~/.cache/s4. Its name holds the version of FFTW and a hash of the processor's name;
+ * its first line "s4-wisdom 2 <bytes> <hash>", the size of the text that follows and its hash, so that a file that is
+ * damaged in any way is as if there were none. It is replaced whole: written beside its place, synced and renamed.
  */
 #define _POSIX_C_SOURCE 200809L
 

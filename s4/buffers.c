@@ -47,9 +47,8 @@ static int64_t row_bytes(const s4_shape *s, s4_place p)
            (p == S4_PLACE_CPU ? 2 * s4_ring_points(s) : s4_row_stride(s->fft_length));
 }
 SIZE(rows_u_bytes, row_bytes(s, p) * (p == S4_PLACE_CPU ? s4_ring_rows(s) : 1))
-SIZE(rows_stage_bytes, p == S4_PLACE_CPU ? dtype_bytes(s) * s->threads * (s->direction == S4_DIRECTION_TRAINING ? 2 : 1) *
-                                               s->stage_channels * s4_stage_stride(s)
-                                         : 0)
+SIZE(stage_bytes, p == S4_PLACE_CPU ? dtype_bytes(s) * s->threads * s->stage_channels * s4_stage_stride(s) : 0)
+SIZE(rows_stage_bytes, stage_bytes(s, p) * (s->direction == S4_DIRECTION_TRAINING ? 2 : 1))
 SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)) : 0)
 SIZE(block_bytes, p == S4_PLACE_GPU ? dtype_bytes(s) * s->block_batch * s->block_channels * s->channels * s->length : 0)
 SIZE(gradient_spectrum_bytes, 16 * s->block_channels * s->channels * frequencies(s, p))

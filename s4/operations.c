@@ -72,7 +72,8 @@ const s4_operation_row s4_operation_rows[] = {
     {"spectrum", S4_PHASE_FORWARD, S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_again},
     {"upload_u", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(U), BIT(BLOCK_U), when_staged},
     {"convolve", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve),
-     BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_STAGE) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U), when_convolves},
+     BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_STAGE) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U),
+     when_convolves},
     {"download_y", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(Y), BIT(BLOCK_U), when_staged},
     {"states", S4_PHASE_FORWARD, S4_LOOP_ONCE, S4_STAGE_STEP, ENTRY(states), BIT(STEP_SYSTEM) | BIT(STEP_ROWS),
      when_states},
@@ -83,8 +84,8 @@ const s4_operation_row s4_operation_rows[] = {
     {"upload_u", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(U), BIT(BLOCK_U), when_training_staged},
     {"upload_dy", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DY), BIT(BLOCK_DY), when_training_staged},
     {"convolve_backward", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve_backward),
-     BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(ROWS_STAGE) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U) | BIT(BLOCK_DY) |
-         BIT(GRADIENT_SPECTRUM) | BIT(SYSTEM_GRADIENT), when_training},
+     BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U) | BIT(BLOCK_DY) |
+         BIT(ROWS_STAGE) | BIT(GRADIENT_SPECTRUM) | BIT(SYSTEM_GRADIENT), when_training},
     {"download_du", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DU), BIT(BLOCK_DY), when_training_staged},
     {"correlate", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, ENTRY(correlate),
      BIT(GRADIENT_SPECTRUM) | BIT(KERNEL_GRADIENT) | BIT(ROWS_U) | BIT(CONVOLVE_FFT_WORK), when_training},

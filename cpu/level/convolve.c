@@ -1,4 +1,5 @@
-/* Rows of the convolution at one instruction level, in both precisions: ring_typed.h and convolve_typed.h, once for each. */
+/* Rows of the convolution at one instruction level, in both precisions: ring_typed.h and convolve_typed.h, once for
+ * each. */
 #include <math.h>
 #include <string.h>
 
@@ -33,8 +34,7 @@
 #include "cpu/level/convolve_typed.h"
 
 const cpu_row_types CPU_AT_LEVEL(cpu_rows_at) = {
-    {{sizeof(float), CPU_FLOATS, plan_f32, fill_f32, row_f32, stage_in_f32, stage_out_f32, spectrum_f32, correlate_f32,
-      inner_f32},
-     {sizeof(double), CPU_DOUBLES, plan_f64, fill_f64, row_f64, stage_in_f64, stage_out_f64, spectrum_f64,
-      correlate_f64, inner_f64}},
+    {{sizeof(float), plan_f32, fill_f32, row_f32, stage_in_f32, stage_out_f32, spectrum_f32, correlate_f32, inner_f32},
+     {sizeof(double), plan_f64, fill_f64, row_f64, stage_in_f64, stage_out_f64, spectrum_f64, correlate_f64,
+      inner_f64}},
 };

@@ -1,9 +1,9 @@
 /*
- * Rows through the ring: samples in, what is done with their spectrum, samples out. Included by convolve.c only, once for
- * each precision, behind ring_typed.h; no include guard therefore. ring.h says what each function computes.
+ * Rows through the ring: samples in, what is done with their spectrum, samples out. Included by convolve.c only, once
+ * for each precision, behind ring_typed.h; no include guard therefore. ring.h says what each function computes.
  */
 
-/* ---- samples ------------------------------------------------------------------------------------------------------ */
+/* ---- samples ----------------------------------------------------------------------------------------------------- */
 
 /* Those that are not all there, and those that are not side by side. */
 static __attribute__((noinline)) VECTOR TYPED(load_end)(const cpu_source *source, int64_t t)
@@ -39,7 +39,7 @@ INLINE VECTOR TYPED(load)(const cpu_source *source, int64_t t)
     if (t >= source->count) return (VECTOR){0};
     if (t + LANES > source->count) return TYPED(load_end)(source, t);
     const REAL *samples = (const REAL *)source->samples + t * source->stride;
-    return source->stride == 1 ? (VECTOR)*(const STORED *)samples : TYPED(gather)(samples, source->stride);
+    return source->stride == 1 ? (VECTOR) * (const STORED *)samples : TYPED(gather)(samples, source->stride);
 }
 INLINE void TYPED(store)(const cpu_target *target, int64_t t, VECTOR value)
 {
@@ -64,7 +64,7 @@ INLINE VECTOR TYPED(with_skip)(const cpu_skip *skip, REAL first, int64_t t, VECT
     return value;
 }
 
-/* ---- channels side by side: a tile of them is turned, so that each cache line is met once --------------------------- */
+/* ---- channels side by side: a tile of them is turned, so that each cache line is met once ------------------------ */
 
 INLINE void TYPED(transpose_tile)(VECTOR *x)
 {
@@ -111,7 +111,7 @@ static void TYPED(stage_out)(const void *from, int64_t stride, int64_t channels,
         for (int64_t c = t < whole ? tiled : 0; c < channels; c++) samples[t * time + c] = rows[c * stride + t];
 }
 
-/* ---- the first level, of samples, and the last ---------------------------------------------------------------------- */
+/* ---- the first level, of samples, and the last ------------------------------------------------------------------- */
 
 INLINE COMPLEX TYPED(scaled)(COMPLEX a, VECTOR b) { return (COMPLEX){a.re * b, a.im * b}; }
 
@@ -134,8 +134,7 @@ INLINE void TYPED(split_reals)(int radix, const VECTOR *x, const COMPLEX *w, COM
         for (int p = 0; p < radix; p++) {
             y[p] = TYPED(scaled)(w[p * (radix - 1)], x[1]);
             y[p].re += x[0];
-            for (int q = 2; q < radix; q++)
-                y[p] = TYPED(add)(y[p], TYPED(scaled)(w[p * (radix - 1) + q - 1], x[q]));
+            for (int q = 2; q < radix; q++) y[p] = TYPED(add)(y[p], TYPED(scaled)(w[p * (radix - 1) + q - 1], x[q]));
         }
     }
 }
@@ -196,23 +195,39 @@ static void TYPED(store_row)(const cpu_ring_row *row)
 static void TYPED(first_level)(const cpu_ring_row *row)
 {
     switch (row->ring->radix[0]) {
-    case 2: TYPED(split_samples)(2, row); break;
-    case 3: TYPED(split_samples)(3, row); break;
-    case 4: TYPED(split_samples)(4, row); break;
-    default: TYPED(split_samples)(5, row); break;
+    case 2:
+        TYPED(split_samples)(2, row);
+        break;
+    case 3:
+        TYPED(split_samples)(3, row);
+        break;
+    case 4:
+        TYPED(split_samples)(4, row);
+        break;
+    default:
+        TYPED(split_samples)(5, row);
+        break;
     }
 }
 static void TYPED(last_level)(const cpu_ring_row *row)
 {
     switch (row->ring->radix[0]) {
-    case 2: TYPED(join_samples)(2, row); break;
-    case 3: TYPED(join_samples)(3, row); break;
-    case 4: TYPED(join_samples)(4, row); break;
-    default: TYPED(join_samples)(5, row); break;
+    case 2:
+        TYPED(join_samples)(2, row);
+        break;
+    case 3:
+        TYPED(join_samples)(3, row);
+        break;
+    case 4:
+        TYPED(join_samples)(4, row);
+        break;
+    default:
+        TYPED(join_samples)(5, row);
+        break;
     }
 }
 
-/* ---- spectra ------------------------------------------------------------------------------------------------------- */
+/* ---- spectra ----------------------------------------------------------------------------------------------------- */
 
 /* gradient += conj(u) z of one vector, in double. */
 INLINE void TYPED(gradient)(const COMPLEX *u_vector, const COMPLEX *z_vector, double *gradient)
@@ -227,8 +242,8 @@ INLINE void TYPED(gradient)(const COMPLEX *u_vector, const COMPLEX *z_vector, do
     }
 }
 
-/* What is in work at a time, of node g of a block at vector `at` of the row: its last level, what is done to the spectrum,
- * and the same level back. */
+/* What is in work at a time, of node g of a block at vector `at` of the row: its last level, what is done to the
+ * spectrum, and the same level back. */
 INLINE void TYPED(spectrum_work)(const cpu_ring_row *row, unsigned work, int g, int64_t at, const REAL *table)
 {
     COMPLEX part[GROUP], *x = (COMPLEX *)row->row + at;
@@ -267,12 +282,24 @@ static void TYPED(block_spectrum)(const cpu_ring_row *row, int64_t offset, const
     for (int g = 0; g < UNITS; g++) TYPED(spectrum_work)(row, work, g, offset + g * GROUP, table)
     unsigned work = row->work & ~(unsigned)(CPU_RING_IN_PLACE | CPU_RING_BEGIN);
     switch (work) {
-    case CPU_RING_FORWARD: EVERY_NODE(CPU_RING_FORWARD); break;
-    case CPU_RING_INVERSE: EVERY_NODE(CPU_RING_INVERSE); break;
-    case CPU_RING_CONVOLVE: EVERY_NODE(CPU_RING_CONVOLVE); break;
-    case CPU_RING_BACKWARD: EVERY_NODE(CPU_RING_BACKWARD); break;
-    case CPU_RING_BACKWARD | CPU_RING_GRADIENT: EVERY_NODE(CPU_RING_BACKWARD | CPU_RING_GRADIENT); break;
-    default: EVERY_NODE(work); break;
+    case CPU_RING_FORWARD:
+        EVERY_NODE(CPU_RING_FORWARD);
+        break;
+    case CPU_RING_INVERSE:
+        EVERY_NODE(CPU_RING_INVERSE);
+        break;
+    case CPU_RING_CONVOLVE:
+        EVERY_NODE(CPU_RING_CONVOLVE);
+        break;
+    case CPU_RING_BACKWARD:
+        EVERY_NODE(CPU_RING_BACKWARD);
+        break;
+    case CPU_RING_BACKWARD | CPU_RING_GRADIENT:
+        EVERY_NODE(CPU_RING_BACKWARD | CPU_RING_GRADIENT);
+        break;
+    default:
+        EVERY_NODE(work);
+        break;
     }
 #undef EVERY_NODE
 }
@@ -295,8 +322,7 @@ static void TYPED(block)(const cpu_ring_row *row, int64_t node, int64_t offset)
     TYPED(fetch)(row, offset);
     const REAL *table = (const REAL *)row->ring->table + row->ring->twiddle[row->ring->levels] + node * BLOCK_REALS;
     COMPLEX *x = (COMPLEX *)row->row + offset;
-    if (row->work & CPU_RING_BEGIN)
-        memset(row->gradient + offset * 2 * LANES, 0, sizeof(double) * 2 * LANES * LANES);
+    if (row->work & CPU_RING_BEGIN) memset(row->gradient + offset * 2 * LANES, 0, sizeof(double) * 2 * LANES * LANES);
     if (row->work & CPU_RING_FORWARD) TYPED(block_down)(x, table);
     TYPED(block_spectrum)(row, offset, table);
     if (row->work & CPU_RING_INVERSE) TYPED(block_up)(x, table);
@@ -337,7 +363,7 @@ static void TYPED(row)(const cpu_ring_row *row)
     if (out) TYPED(last_level)(row);
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------------------------- */
+/* ---- kernels ----------------------------------------------------------------------------------------------------- */
 
 /* Where sample t < 2M of a row is. */
 INLINE int64_t TYPED(place)(int64_t points, int64_t t)

@@ -1,25 +1,25 @@
 /*
- * The transform of the convolution. A real signal x of at most 2M samples is a polynomial in t; in the ring of polynomials
- * modulo t^M - i it has the M complex coefficients x[j] + i x[j+M], and a product there is
+ * The transform of the convolution. A real signal x of at most 2M samples is a polynomial in t; in the ring of
+ * polynomials modulo t^M - i it has the M complex coefficients x[j] + i x[j+M], and a product there is
  *
  *   (sum of a[j] t^j) (sum of b[j] t^j) = sum over j < M of (y[j] + i y[j+M]) t^j,   y = the linear convolution of a, b
  *
- * as long as y has no more than 2M samples (a sample beyond comes back at t^(j-2M), negated, as t^2M = -1). So M complex
- * points, half as many as a padded row has reals, carry one real row with nothing of another one, and spectra multiply
- * point by point: no pairs k, M-k, unlike the halves of a real FFT. |t| = 1 at every root, hence conj(A(t)) = A(1/t): the
- * conjugate spectrum is the adjoint.
+ * as long as y has no more than 2M samples (a sample beyond comes back at t^(j-2M), negated, as t^2M = -1). So M
+ * complex points, half as many as a padded row has reals, carry one real row with nothing of another one, and spectra
+ * multiply point by point: no pairs k, M-k, unlike the halves of a real FFT. |t| = 1 at every root, hence conj(A(t)) =
+ * A(1/t): the conjugate spectrum is the adjoint.
  *
- * The transform splits the modulus, t^n - s = product over p of (t^(n/r) - s_p), s_p the r-th roots of s, until the moduli
- * are t - s: sample j of the tree's p-th child is sum over q of s_p^q x[j + q n/r]. Its twiddles depend on the node of the
- * tree only, not on j, and what comes out is in the order of the tree's leaves, the same for every row: nothing is ever
- * put into order. The inverse climbs up again, unscaled: inverse(forward(x)) = M x.
+ * The transform splits the modulus, t^n - s = product over p of (t^(n/r) - s_p), s_p the r-th roots of s, until the
+ * moduli are t - s: sample j of the tree's p-th child is sum over q of s_p^q x[j + q n/r]. Its twiddles depend on the
+ * node of the tree only, not on j, and what comes out is in the order of the tree's leaves, the same for every row:
+ * nothing is ever put into order. The inverse climbs up again, unscaled: inverse(forward(x)) = M x.
  *
  * In a row, LANES numbers of a vector stand together: LANES real parts, then LANES imaginary ones. When a node has as
- * many vectors as a vector has lanes ("block"), it is transposed half-way down, so that lanes are never mixed. The walk is
- * depth-first, and a row's spectrum is multiplied while its block is in registers: whatever its length, a row goes
+ * many vectors as a vector has lanes ("block"), it is transposed half-way down, so that lanes are never mixed. The walk
+ * is depth-first, and a row's spectrum is multiplied while its block is in registers: whatever its length, a row goes
  * through each cache once down and once up.
  *
- * M = r 2^k with r = 1, 3, 5 and 2^k >= CPU_VECTOR lanes squared: s4_ring_points.
+ * M = r 2^k with r = 1, 3, 5 and 2^k at least the square of a vector's lanes: s4_ring_points.
  */
 #ifndef CPU_LEVEL_RING_H
 #define CPU_LEVEL_RING_H
@@ -29,12 +29,12 @@
 #define CPU_RING_LEVELS 40
 
 typedef struct cpu_ring {
-    int64_t points;                    /* M */
-    int levels;                        /* above the blocks */
-    int radix[CPU_RING_LEVELS];        /* 2, 3, 4, 5 */
-    int64_t twiddle[CPU_RING_LEVELS];  /* where a level's begin in the table; of blocks: at twiddle[levels] */
-    int64_t table_count;               /* reals */
-    void *table;                       /* in the precision of the rows, from a multiple of 64 bytes on */
+    int64_t points;                   /* M */
+    int levels;                       /* above the blocks */
+    int radix[CPU_RING_LEVELS];       /* 2, 3, 4, 5 */
+    int64_t twiddle[CPU_RING_LEVELS]; /* where a level's begin in the table; of blocks: at twiddle[levels] */
+    int64_t table_count;              /* reals */
+    void *table;                      /* in the precision of the rows, from a multiple of 64 bytes on */
 } cpu_ring;
 
 /* The samples of a row in a tensor of the caller. `count` of them are read; a target has zeros from there to length. */
@@ -76,20 +76,20 @@ typedef enum cpu_ring_work {
 typedef struct cpu_ring_row {
     const cpu_ring *ring;
     unsigned work;
-    int wide;           /* samples from M on exist: of every call of a plan, or of none */
-    cpu_source source;  /* FORWARD */
+    int wide;          /* samples from M on exist: of every call of a plan, or of none */
+    cpu_source source; /* FORWARD */
     void *row;
     const void *from, *kernel, *u;
     double *gradient; /* of M complex numbers, in the order of spectra */
     void *sum;
-    cpu_skip skip;      /* INVERSE: target = samples + skip */
+    cpu_skip skip; /* INVERSE: target = samples + skip */
     cpu_target target;
-    const void *next; /* samples, side by side and as many as those of `source`, that are read next: fetched meanwhile */
+    const void
+        *next; /* samples, side by side and as many as those of `source`, that are read next: fetched meanwhile */
 } cpu_ring_row;
 
 typedef struct cpu_row_functions {
     size_t size; /* bytes of an element */
-    int lanes;
 
     /* Fills all but `table` of a ring, then, with a table, that. */
     void (*plan)(cpu_ring *ring, int64_t points);
@@ -97,8 +97,8 @@ typedef struct cpu_row_functions {
 
     void (*row)(const cpu_ring_row *row);
 
-    /* Channels that stand side by side, `time` elements from one sample to the next, to rows `stride` elements apart, and
-     * back. */
+    /* Channels that stand side by side, `time` elements from one sample to the next, to rows `stride` elements apart,
+     * and back. */
     void (*stage_in)(const void *from, int64_t time, int64_t channels, int64_t count, void *to, int64_t stride);
     void (*stage_out)(const void *from, int64_t stride, int64_t channels, int64_t count, void *to, int64_t time);
 

@@ -2,9 +2,10 @@
  * The transform of ring.h. Included by convolve.c only, once for each precision, with REAL, VECTOR, LANES, GROUP and
  * TYPED(name) defined; no include guard therefore.
  *
- * A block of LANES vectors: UNITS * GROUP = LANES, and each factor is the radix of one level before it is transposed, and
- * of one behind. Vector g GROUP + r meets those of other g first, and those of other r second. Transposing the groups
- * needs vectors of one g, transposing the units those of one r: so both are done between two levels, in registers.
+ * A block of LANES vectors: UNITS * GROUP = LANES, and each factor is the radix of one level before it is transposed,
+ * and of one behind. Vector g GROUP + r meets those of other g first, and those of other r second. Transposing the
+ * groups needs vectors of one g, transposing the units those of one r: so both are done between two levels, in
+ * registers.
  */
 #define UNITS (LANES / GROUP)
 #define INLINE static inline __attribute__((always_inline))
@@ -36,7 +37,7 @@ INLINE COMPLEX TYPED(twiddle)(const REAL *table, int64_t k, int by_lane)
     return (COMPLEX){vectors[2 * k], vectors[2 * k + 1]};
 }
 
-/* ---- one split -------------------------------------------------------------------------------------------------- */
+/* ---- one split --------------------------------------------------------------------------------------------------- */
 
 /* The roots of a split in four are w, -w, i w, -i w; in two w, -w. twiddle: w, w^2, w^3; w. */
 INLINE void TYPED(split)(int radix, COMPLEX *x, const COMPLEX *w)
@@ -124,7 +125,7 @@ INLINE void TYPED(join_node)(int radix, COMPLEX *x, int64_t count, const REAL *t
     }
 }
 
-/* ---- blocks ------------------------------------------------------------------------------------------------------- */
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
 /* Twiddles of a block: those of all its nodes before transposing, then by lane those of all behind; UNITS - 1 of its
  * first level, GROUP - 1 of each of UNITS nodes of the second. Padded: 2 LANES reals, and LANES times as many. */
@@ -205,24 +206,40 @@ INLINE void TYPED(block_last)(int g, COMPLEX *part, const REAL *table, int down)
         TYPED(join)(GROUP, part, w);
 }
 
-/* ---- levels above the blocks ----------------------------------------------------------------------------------------- */
+/* ---- levels above the blocks ------------------------------------------------------------------------------------- */
 
 static void TYPED(level_down)(int radix, COMPLEX *x, int64_t count, const REAL *table)
 {
     switch (radix) {
-    case 2: TYPED(split_node)(2, x, count, table); break;
-    case 3: TYPED(split_node)(3, x, count, table); break;
-    case 4: TYPED(split_node)(4, x, count, table); break;
-    default: TYPED(split_node)(5, x, count, table); break;
+    case 2:
+        TYPED(split_node)(2, x, count, table);
+        break;
+    case 3:
+        TYPED(split_node)(3, x, count, table);
+        break;
+    case 4:
+        TYPED(split_node)(4, x, count, table);
+        break;
+    default:
+        TYPED(split_node)(5, x, count, table);
+        break;
     }
 }
 static void TYPED(level_up)(int radix, COMPLEX *x, int64_t count, const REAL *table)
 {
     switch (radix) {
-    case 2: TYPED(join_node)(2, x, count, table); break;
-    case 3: TYPED(join_node)(3, x, count, table); break;
-    case 4: TYPED(join_node)(4, x, count, table); break;
-    default: TYPED(join_node)(5, x, count, table); break;
+    case 2:
+        TYPED(join_node)(2, x, count, table);
+        break;
+    case 3:
+        TYPED(join_node)(3, x, count, table);
+        break;
+    case 4:
+        TYPED(join_node)(4, x, count, table);
+        break;
+    default:
+        TYPED(join_node)(5, x, count, table);
+        break;
     }
 }
 

@@ -13,8 +13,10 @@
 #define CPU_UNIT4(o, a, b, c, d) (a) + (o), (b) + (o), (c) + (o), (d) + (o)
 #define CPU_UNIT2(o, a, b) (a) + (o), (b) + (o)
 #if CPU_UNITS == 4
-#define CPU_EVERY4(...) CPU_SPREAD4(0, __VA_ARGS__), CPU_SPREAD4(4, __VA_ARGS__), CPU_SPREAD4(8, __VA_ARGS__), CPU_SPREAD4(12, __VA_ARGS__)
-#define CPU_EVERY2(...) CPU_SPREAD2(0, __VA_ARGS__), CPU_SPREAD2(2, __VA_ARGS__), CPU_SPREAD2(4, __VA_ARGS__), CPU_SPREAD2(6, __VA_ARGS__)
+#define CPU_EVERY4(...)                                                                                                \
+    CPU_SPREAD4(0, __VA_ARGS__), CPU_SPREAD4(4, __VA_ARGS__), CPU_SPREAD4(8, __VA_ARGS__), CPU_SPREAD4(12, __VA_ARGS__)
+#define CPU_EVERY2(...)                                                                                                \
+    CPU_SPREAD2(0, __VA_ARGS__), CPU_SPREAD2(2, __VA_ARGS__), CPU_SPREAD2(4, __VA_ARGS__), CPU_SPREAD2(6, __VA_ARGS__)
 #elif CPU_UNITS == 2
 #define CPU_EVERY4(...) CPU_SPREAD4(0, __VA_ARGS__), CPU_SPREAD4(4, __VA_ARGS__)
 #define CPU_EVERY2(...) CPU_SPREAD2(0, __VA_ARGS__), CPU_SPREAD2(2, __VA_ARGS__)
