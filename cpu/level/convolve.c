@@ -13,6 +13,7 @@
 #define GROUP 4
 #define TYPED(name) name##_f32
 #include "cpu/level/ring_typed.h"
+#include "cpu/level/stage_typed.h"
 #include "cpu/level/convolve_typed.h"
 #undef REAL
 #undef VECTOR
@@ -31,6 +32,7 @@
 #define GROUP 2
 #define TYPED(name) name##_f64
 #include "cpu/level/ring_typed.h"
+#include "cpu/level/stage_typed.h"
 #include "cpu/level/convolve_typed.h"
 
 const cpu_row_types CPU_AT_LEVEL(cpu_rows_at) = {
