@@ -2,6 +2,7 @@
 set(S4_CPU_LEVEL_SOURCES
     cpu/level/cauchy.c
     cpu/level/vandermonde.c
+    cpu/level/convolve.c
     )
 
 set(s4_level_base "")

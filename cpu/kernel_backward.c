@@ -124,7 +124,7 @@ static void load_kernel_gradient(const cpu_kernel_lane *lane, const cpu_cauchy *
 {
     double *row = work->rows + k * work->row_stride;
     memcpy(row, cpu_kernel_gradient(lane, k), sizeof(double) * work->length);
-    cpu_fft_forward_f64(lane->fft, row);
+    cpu_fft_forward(lane->fft, row);
 }
 
 static void clear_totals(const cpu_cauchy *work)

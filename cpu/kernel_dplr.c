@@ -26,7 +26,7 @@ static int64_t first_not_finite(const cpu_cauchy *work)
 static void through_transform(const cpu_kernel_lane *lane, const cpu_cauchy *work, int64_t k)
 {
     double *row = work->rows + k * work->row_stride;
-    cpu_fft_inverse_f64(lane->fft, row);
+    cpu_fft_inverse(lane->fft, row);
     cpu_kernel_store(lane, k, 1.0 / (double)work->length, row);
 }
 

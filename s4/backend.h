@@ -54,6 +54,7 @@ typedef struct s4_shape {
     s4_place tensors;         /* where the caller's u, y, their gradients and states live */
     int resident;             /* spectra of all channels are kept */
     int64_t block_channels, block_batch;
+    int64_t stage_channels;   /* CPU: channels of a (batch, time, channel) tensor that are turned at a time; else 0 */
     int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length */
     int64_t tile_channels;    /* GPU: channels of one batched FFT of the kernel; constant for a length */
     double rate;
@@ -63,8 +64,8 @@ typedef struct s4_shape {
 /* ---- buffers ------------------------------------------------------------------------------------------------- */
 
 /*
- * Shapes of buffers; complex counts as two. nf = fft_length, F = nf/2 + 1; dt = dtype of the plan. Row
- * stride: s4_row_stride.
+ * Shapes of buffers; complex counts as two. nf = fft_length, F = nf/2 + 1, on the CPU s4_ring_points; dt = dtype of the
+ * plan. Row stride: s4_row_stride.
  * "lanes": CPU: one per thread; GPU: tile_channels for the kernel and set-up, tile_rows for the convolution.
  * Kept channels: d_model if resident, else block_channels; row of channel h: h if resident, else h - task->channel.
  * All buffers begin at multiples of 256 bytes; their contents are unknown at first.
@@ -87,8 +88,10 @@ typedef enum s4_buffer {
     S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
     S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
     S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, M, F): of forward and backward kernel together */
-    S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place */
-    S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy */
+    S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place; CPU: complex
+                                  * (lanes, s4_ring_rows, F) */
+    S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy; CPU: complex (lanes, F) */
+    S4_BUFFER_ROWS_STAGE,        /* dt (lanes, 1 or in training 2, stage_channels, s4_stage_stride), CPU: rows of u, of dy */
     S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs */
     S4_BUFFER_BLOCK_U,           /* dt (S4_SLOTS, block_batch, block_channels, T), GPU, tensors on the host: u */
     S4_BUFFER_BLOCK_DY,          /* dt (S4_SLOTS, block_batch, M, block_channels, T), likewise: dy */
@@ -114,6 +117,24 @@ static inline int64_t s4_row_stride(int64_t length)
 }
 
 #define S4_VECTOR_LANES 8 /* doubles of the widest vector of a CPU */
+
+/* CPU: complex points that a padded row of the convolution has (cpu/level/ring.h): r 2^k >= fft_length/2, r = 1, 3, 5, with
+ * 2^k at least the square of as many numbers of the dtype as the widest vector of any level holds. */
+static inline int64_t s4_ring_points(const s4_shape *s)
+{
+    int64_t least = s->dtype == S4_F32 ? 256 : 64, best = 0;
+    for (int64_t factor = 1; factor <= 5; factor += 2) {
+        int64_t points = factor * least;
+        while (2 * points < s->fft_length) points *= 2;
+        if (!best || points < best) best = points;
+    }
+    return best;
+}
+/* CPU: rows that a thread has in ROWS_U: of several outputs, one more for their sum or product. */
+static inline int64_t s4_ring_rows(const s4_shape *s) { return s->channels > 1 ? 2 : 1; }
+
+/* CPU: reals from one staged row to the next; an odd number of cache lines, so that rows do not meet in one set. */
+static inline int64_t s4_stage_stride(const s4_shape *s) { return (s->length + 31) / 32 * 32 + 16; }
 
 /* A diagonal kernel is the product K[m j + i] = Re sum_n (c_n p_n^(m j)) p_n^i of two small matrices; m, a power of two. */
 static inline int64_t s4_vandermonde_width(int64_t length)
