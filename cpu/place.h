@@ -108,12 +108,13 @@ double *cpu_matrix_power(int64_t size, const double *base, int64_t exponent, dou
 /* out = row * matrix, of sizes (N), (N,N). */
 void cpu_row_times_matrix(int64_t size, const double *row, const double *matrix, double *out);
 
-/* One thread's part of S4_BUFFER_SETUP_MATRICES: three matrices (N,N), and ten rows (N) behind them. Building dA
- * overlays matrix[1] and all behind it but the last row. */
+/* One thread's part of S4_BUFFER_SETUP_MATRICES: three matrices (N,N), and ten rows (N) behind the last. A structured power
+ * (structured_power.h) lies in the place of the first two. Building dA overlays matrix[2] and all behind it but the last
+ * row. */
 #define CPU_LANE_ROWS 10
 typedef struct cpu_lane {
     double *matrix[3];
-    double *linear; /* rows of a cpu_linear of any rank, in matrix[1] and behind */
+    double *linear; /* rows of a cpu_linear of any rank, in matrix[2] and behind */
     double *rows;   /* (CPU_LANE_ROWS - 1,N), behind the matrices: work areas of LAPACK */
     double *row;    /* (N), the last */
 } cpu_lane;
@@ -136,9 +137,10 @@ typedef struct cpu_failure {
 void cpu_failure_merge(cpu_failure *first, const cpu_failure *other);
 s4_status cpu_failure_raise(const s4_shape *shape, const cpu_failure *first);
 
-/* power, dA^length of channel h, <- factors of I - power, with pivots in the lane's rows; a singular one is refused. Then
- * row <- the c of c (I - power) = row, or, transposed, of c (I - power)^T = row. 0 with *failure filled. (set_up.c) */
-int cpu_undo_factor(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, double *power,
+/* change, dA^length - I of channel h, <- factors of -change, with pivots in the lane's rows; a singular one is refused. Then
+ * row <- the c of c (I - dA^length) = row, or, transposed, of c (I - dA^length)^T = row. 0 with *failure filled.
+ * (set_up.c) */
+int cpu_undo_factor(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, double *change,
                     cpu_failure *failure);
 int cpu_undo_solve(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, const double *factors,
                    int transposed, double *row, cpu_failure *failure);
@@ -150,8 +152,8 @@ typedef struct cpu_read_out_rows {
 } cpu_read_out_rows;
 /* C of the raw parameters, bandlimited, at length `to` (0 = plain) for the step sizes of the system, which are
  * shape->rate times the raw ones. Lanes in `matrices`. (set_up.c) */
-s4_status cpu_read_c(const s4_shape *shape, const s4_system *system, const s4_raw *raw, double *matrices, int64_t to,
-                     const cpu_read_out_rows *rows);
+s4_status cpu_read_c(const s4_device *device, const s4_shape *shape, const s4_system *system, const s4_raw *raw,
+                     double *matrices, int64_t to, const cpu_read_out_rows *rows);
 
 /*
  * STEP_SYSTEM of one channel, s4_step_system doubles (step_system.c). Read-outs of the M outputs are rows

@@ -42,7 +42,7 @@ static s4_status place_read_out(const s4_task *task, const s4_system *system, co
 {
     const s4_shape *shape = task->shape;
     if (shape->mode == S4_MODE_DPLR && shape->direction != S4_DIRECTION_STEP)
-        return cpu_read_c(shape, system, task->raw, task->buffer[S4_BUFFER_SETUP_MATRICES], 0, rows);
+        return cpu_read_c(task->device, shape, system, task->raw, task->buffer[S4_BUFFER_SETUP_MATRICES], 0, rows);
     int64_t state = 2 * shape->modes;
     for (int64_t c = 0; c < shape->channels; c++)
         for (int64_t h = 0; h < shape->d_model; h++)
