@@ -137,10 +137,9 @@ typedef struct cpu_failure {
 void cpu_failure_merge(cpu_failure *first, const cpu_failure *other);
 s4_status cpu_failure_raise(const s4_shape *shape, const cpu_failure *first);
 
-/* change, dA^length - I of channel h, <- factors of -change, with pivots in the lane's rows; a singular one is refused. Then
- * row <- the c of c (I - dA^length) = row, or, transposed, of c (I - dA^length)^T = row. 0 with *failure filled.
- * (set_up.c) */
-int cpu_undo_factor(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, double *change,
+/* power, dA^length of channel h, <- factors of I - power, with pivots in the lane's rows; a singular one is refused. Then
+ * row <- the c of c (I - power) = row, or, transposed, of c (I - power)^T = row. 0 with *failure filled. (set_up.c) */
+int cpu_undo_factor(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, double *power,
                     cpu_failure *failure);
 int cpu_undo_solve(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, const double *factors,
                    int transposed, double *row, cpu_failure *failure);

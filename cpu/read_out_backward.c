@@ -130,7 +130,6 @@ int cpu_read_out_backward(const s4_shape *shape, const double *step_system, int6
     double *dA = lane->matrix[0];
     cpu_linear_dense(&linear, dA);
     double *power = cpu_matrix_power(state, dA, length, &lane->matrix[1]);
-    for (int64_t i = 0; i < state; i++) power[i * state + i] -= 1;
     if (!cpu_undo_factor(shape, h, length, lane, power, failure)) return 0;
     for (int64_t c = 0; c < shape->channels; c++)
         if (!cpu_undo_solve(shape, h, length, lane, power, 1, sums->read_out + c * state, failure)) return 0;

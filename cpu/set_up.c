@@ -127,7 +127,7 @@ static int fail_channel(cpu_failure *failure, cpu_failure_kind kind, int64_t h, 
     return 0;
 }
 
-/* dA^length - I at step scale * dt. */
+/* dA^length at step scale * dt. */
 static int raise_channel(const conversion *cv, cpu_power *power, int64_t h, double scale, int64_t length,
                          cpu_failure *failure)
 {
@@ -136,23 +136,23 @@ static int raise_channel(const conversion *cv, cpu_power *power, int64_t h, doub
     return cpu_power_is_finite(power) || fail_channel(failure, CPU_FAILURE_OVERFLOW, h, length, 0);
 }
 
-/* row <- own * row + factor * row (dA^length - I), for the rows of all kernels */
-static void combine_rows(const conversion *cv, cpu_power *power, int64_t h, double own, double factor)
+/* row <- row + sign * row dA^length, for the rows of all kernels */
+static void add_products(const conversion *cv, cpu_power *power, int64_t h, double sign)
 {
     int64_t state = 2 * cv->shape->modes;
     double *product = power->lane->row;
     for (int64_t kernel = 0; kernel < cv->shape->kernels; kernel++) {
         double *row = row_of(cv, kernel, h);
         cpu_power_row(power, row, product);
-        for (int64_t m = 0; m < state; m++) row[m] = own * row[m] + factor * product[m];
+        for (int64_t m = 0; m < state; m++) row[m] += sign * product[m];
     }
 }
 
-int cpu_undo_factor(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, double *change,
+int cpu_undo_factor(const s4_shape *shape, int64_t h, int64_t length, const cpu_lane *lane, double *power,
                     cpu_failure *failure)
 {
     int64_t state = 2 * shape->modes;
-    if (cpu_first_not_finite(state * state, change) >= 0)
+    if (cpu_first_not_finite(state * state, power) >= 0)
         return fail_channel(failure, CPU_FAILURE_OVERFLOW, h, length, 0);
     lapack_int size = (lapack_int)state;
     double *work = lane->rows; /* (4,N) */
@@ -165,18 +165,18 @@ int cpu_undo_factor(const s4_shape *shape, int64_t h, int64_t length, const cpu_
     for (int64_t m = 0; m < state; m++) {
         double sum = 0;
         for (int64_t k = 0; k < state; k++) {
-            double entry = -change[m * state + k];
-            change[m * state + k] = entry;
+            double entry = (m == k) - power[m * state + k];
+            power[m * state + k] = entry;
             sum += fabs(entry);
         }
         if (sum > norm) norm = sum;
     }
 
-    lapack_int info = LAPACKE_dgetrf_work(LAPACK_COL_MAJOR, size, size, change, size, pivots);
+    lapack_int info = LAPACKE_dgetrf_work(LAPACK_COL_MAJOR, size, size, power, size, pivots);
     if (info < 0) return fail_channel(failure, CPU_FAILURE_LIBRARY, h, length, info);
     double condition = 0; /* info > 0: a pivot is exactly 0 */
     if (info == 0) {
-        info = LAPACKE_dgecon_work(LAPACK_COL_MAJOR, '1', size, change, size, norm, &condition, work, integer_work);
+        info = LAPACKE_dgecon_work(LAPACK_COL_MAJOR, '1', size, power, size, norm, &condition, work, integer_work);
         if (info) return fail_channel(failure, CPU_FAILURE_LIBRARY, h, length, info);
     }
     if (!(condition >= least_condition(shape))) return fail_channel(failure, CPU_FAILURE_UNDO, h, length, condition);
@@ -208,7 +208,7 @@ static int double_rows(const conversion *cv, cpu_power *power, int64_t h, int do
     if (!raise_channel(cv, power, h, cv->scale_from, cv->from, failure)) return 0;
     for (int i = 0; i < doublings; i++) {
         if (i > 0) cpu_power_double(power);
-        combine_rows(cv, power, h, 2, 1);
+        add_products(cv, power, h, 1);
     }
     return 1;
 }
@@ -216,7 +216,7 @@ static int double_rows(const conversion *cv, cpu_power *power, int64_t h, int do
 static int set_up_rows(const conversion *cv, cpu_power *power, int64_t h, int64_t length, cpu_failure *failure)
 {
     if (!raise_channel(cv, power, h, cv->scale_to, length, failure)) return 0;
-    combine_rows(cv, power, h, 0, -1);
+    add_products(cv, power, h, -1);
     return 1;
 }
 

@@ -120,12 +120,12 @@ static inline int64_t s4_padded_modes(int64_t modes)
     return (modes + 7) / 8 * 8;
 }
 
-/* Doubles in which cpu/structured_power.c has a power of dA: inverses of differences of eigenvalues, two strips, three
- * matrices of which it keeps some rows, rows; any rank. */
+/* Doubles in which cpu/structured_power.c has a power of dA: inverses of differences of eigenvalues, two strips, two
+ * matrices of which it keeps some rows, dA, and rows; any rank. */
 static inline int64_t s4_structured_power(int64_t modes)
 {
-    int64_t padded = s4_padded_modes(modes), rows = (3 * 4 + 4) * S4_RANK_MAX + 3 * 4 + 10;
-    return modes * (4 * padded + 2 * 4 * 8 + 3 * 2 + 2) + rows * padded;
+    int64_t padded = s4_padded_modes(modes), rows = (4 + 2 * 4 + 6) * S4_RANK_MAX + 2 * 4 + 12;
+    return modes * (4 * padded + 2 * 4 * 8 + 2 * 2 + 2) + rows * padded;
 }
 
 /* Doubles of set-up scratch a thread has: two N x N matrices, or a structured power in their place; one more matrix, and

@@ -1,11 +1,12 @@
 /*
- * Sums and products of matrices that commute with A, O(R N^2): see structured.h. With Z' = Za + Zb + Za Zb,
- *   u' = ua + ub + Za ub,   v' = va + vb + Zb* va,
- *   own'_i = own_i + sum over k of Za_ik Zb_ki,   mirror'_i = mirror_i + sum over k of Za_ik Zb_k,n+i.
- * Lanes are successive i. Strips of rows hold Za_i,j and Za_i,n+j; strips of columns Zb_j,i and Zb_n+j,i, and column n+i is the
+ * Squares of matrices that commute with A, and their rows, O(R N^2): see structured.h. With X' = X X,
+ *   u' = X u,   v' = X* v,   own'_i = sum over k of X_ik X_ki,   mirror'_i = sum over k of X_ik X_k,n+i.
+ * Lanes are successive i. Strips of rows hold X_i,j and X_i,n+j; strips of columns X_j,i and X_n+j,i, and column n+i is the
  * conjugate of column i with its halves exchanged. Of a symmetric matrix a strip of rows is one of columns.
  */
 #include "cpu/level/structured.h"
+
+#include <math.h>
 
 #include "cpu/level/vector.h"
 
@@ -35,18 +36,19 @@ static double *inverse_of(const cpu_displacement *d, int64_t first)
     return d->inverse + first / LANES * d->modes * PART;
 }
 
-static int invert(const cpu_displacement *d, const double *lambda, double limit)
+static int invert(const cpu_displacement *d, const double *lambda, const double *sizes)
 {
     const double *re = lambda, *im = lambda + d->padded;
     lanes_mask near = {0};
     for (int64_t first = 0; first < d->padded; first += LANES) {
-        lanes re_i = load(re + first), im_i = load(im + first);
+        lanes re_i = load(re + first), im_i = load(im + first), size_i = load(sizes + first);
         double *strip = inverse_of(d, first);
         for (int64_t j = 0; j < d->modes; j++) {
             lanes gap = re_i - re[j], apart = im_i - im[j], across = im_i + im[j];
             lanes square_apart = gap * gap + apart * apart, square_across = gap * gap + across * across;
-            if (j >= first && j < first + LANES) square_apart[j - first] = square_across[j - first] = 1;
-            near |= (square_apart < limit * limit) | (square_across < limit * limit);
+            if (j >= first && j < first + LANES) square_apart[j - first] = square_across[j - first] = INFINITY;
+            lanes bound = size_i * (sizes[d->padded + j] / (CPU_NEAR * CPU_NEAR)) + CPU_NEAR_LEAST;
+            near |= (square_apart < bound) | (square_across < bound);
             lanes of_apart = 1 / square_apart, of_across = 1 / square_across;
             double *to = strip + j * PART;
             cpu_store_doubles(to, gap * of_apart);
@@ -68,21 +70,21 @@ static int invert(const cpu_displacement *d, const double *lambda, double limit)
 
 /* ---- strips ------------------------------------------------------------------------------------------------------ */
 
-/* What is kept, into a strip of rows (columns: of Z_j,i and Z_n+j,i = conj(Z_j,n+i)). */
-static void put_kept(const cpu_displacement *d, const cpu_commuting *z, int64_t first, int columns, double *strip)
+/* What is kept, into a strip of rows (columns: of X_j,i and X_n+j,i = conj(X_j,n+i)). */
+static void put_kept(const cpu_displacement *d, const cpu_commuting *x, int64_t first, int columns, double *strip)
 {
     int64_t padded = d->padded, end = first + LANES < d->modes ? first + LANES : d->modes;
     for (int64_t i = first; i < end; i++) {
-        double mirror_im = z->mirror[padded + i];
-        put_entry(strip_entry(strip, i, i, 0), z->own[i], z->own[padded + i]);
-        put_entry(strip_entry(strip, i, i, 1), z->mirror[i], columns ? -mirror_im : mirror_im);
+        double mirror_im = x->mirror[padded + i];
+        put_entry(strip_entry(strip, i, i, 0), x->own[i], x->own[padded + i]);
+        put_entry(strip_entry(strip, i, i, 1), x->mirror[i], columns ? -mirror_im : mirror_im);
     }
     for (int64_t e = 0; e < d->carried_count; e++) {
         cpu_carried at = d->carried[e];
         int64_t i = columns ? at.j : at.i, j = columns ? at.i : at.j;
         if (i < first || i >= end) continue;
-        double im = z->carried[e].im;
-        put_entry(strip_entry(strip, i, j, at.half), z->carried[e].re, columns && at.half ? -im : im);
+        double im = x->carried[e].im;
+        put_entry(strip_entry(strip, i, j, at.half), x->carried[e].re, columns && at.half ? -im : im);
     }
 }
 
@@ -98,15 +100,15 @@ static inline void put_quotients(const double *inverse, lanes re0, lanes im0, la
 }
 
 /* Rank 1: p_i u_j - u_i p_j, and the same with conj(u_j). */
-static void symmetric_rows(const cpu_displacement *d, const cpu_commuting *z, int64_t first, double *strip)
+static void symmetric_rows(const cpu_displacement *d, const cpu_commuting *x, int64_t first, double *strip)
 {
-    const double *p = d->left, *u_re = z->u, *u_im = z->u + d->padded, *inverse = inverse_of(d, first);
+    const double *p = d->left, *u_re = x->u, *u_im = x->u + d->padded, *inverse = inverse_of(d, first);
     lanes p_i = load(p + first), re_i = load(u_re + first), im_i = load(u_im + first);
     for (int64_t j = 0; j < d->modes; j++) {
         lanes re = p_i * u_re[j] - re_i * p[j], across = im_i * p[j], along = p_i * u_im[j];
         put_quotients(inverse + j * PART, re, along - across, re, -along - across, strip + j * PART);
     }
-    put_kept(d, z, first, 0, strip);
+    put_kept(d, x, first, 0, strip);
 }
 
 /* Sums over r of +-(a conj(b_j)) and +-(a b_j); a: lanes i. */
@@ -122,7 +124,7 @@ static inline void add_pair(numerators *sum, lanes a_re, lanes a_im, double b_re
     sum->plain_im += a_im * b_re + a_re * b_im;
 }
 
-static inline __attribute__((always_inline)) void general_rows(const cpu_displacement *d, const cpu_commuting *z,
+static inline __attribute__((always_inline)) void general_rows(const cpu_displacement *d, const cpu_commuting *x,
                                                                int64_t first, double *strip, int64_t rank)
 {
     int64_t padded = d->padded;
@@ -131,16 +133,16 @@ static inline __attribute__((always_inline)) void general_rows(const cpu_displac
         numerators sum = {{0}, {0}, {0}, {0}};
         for (int64_t r = 0; r < rank; r++) {
             int64_t re = r * 2 * padded, im = re + padded;
-            add_pair(&sum, load(d->left + re + first), load(d->left + im + first), z->v[re + j], z->v[im + j]);
-            add_pair(&sum, -load(z->u + re + first), -load(z->u + im + first), d->right[re + j], d->right[im + j]);
+            add_pair(&sum, load(d->left + re + first), load(d->left + im + first), x->v[re + j], x->v[im + j]);
+            add_pair(&sum, -load(x->u + re + first), -load(x->u + im + first), d->right[re + j], d->right[im + j]);
         }
         put_quotients(inverse + j * PART, sum.conj_re, sum.conj_im, sum.plain_re, sum.plain_im, strip + j * PART);
     }
-    put_kept(d, z, first, 0, strip);
+    put_kept(d, x, first, 0, strip);
 }
 
-/* Z_j,i and Z_n+j,i: the gaps have the other sign, so that a numerator is u_j conj(R_i) - L_j conj(v_i). */
-static inline __attribute__((always_inline)) void general_columns(const cpu_displacement *d, const cpu_commuting *z,
+/* X_j,i and X_n+j,i: the gaps have the other sign, so that a numerator is u_j conj(R_i) - L_j conj(v_i). */
+static inline __attribute__((always_inline)) void general_columns(const cpu_displacement *d, const cpu_commuting *x,
                                                                   int64_t first, double *strip, int64_t rank)
 {
     int64_t padded = d->padded;
@@ -149,31 +151,31 @@ static inline __attribute__((always_inline)) void general_columns(const cpu_disp
         numerators sum = {{0}, {0}, {0}, {0}};
         for (int64_t r = 0; r < rank; r++) {
             int64_t re = r * 2 * padded, im = re + padded;
-            add_pair(&sum, load(d->right + re + first), -load(d->right + im + first), z->u[re + j], z->u[im + j]);
-            add_pair(&sum, -load(z->v + re + first), load(z->v + im + first), d->left[re + j], d->left[im + j]);
+            add_pair(&sum, load(d->right + re + first), -load(d->right + im + first), x->u[re + j], x->u[im + j]);
+            add_pair(&sum, -load(x->v + re + first), load(x->v + im + first), d->left[re + j], d->left[im + j]);
         }
         put_quotients(inverse + j * PART, sum.plain_re, sum.plain_im, sum.conj_re, sum.conj_im, strip + j * PART);
     }
-    put_kept(d, z, first, 1, strip);
+    put_kept(d, x, first, 1, strip);
 }
 
-static void rows(const cpu_displacement *d, const cpu_commuting *z, int64_t first, double *strip)
+static void rows(const cpu_displacement *d, const cpu_commuting *x, int64_t first, double *strip)
 {
     switch (d->rank) {
-    case 1: symmetric_rows(d, z, first, strip); return;
-    case 2: general_rows(d, z, first, strip, 2); return;
-    case 3: general_rows(d, z, first, strip, 3); return;
-    default: general_rows(d, z, first, strip, d->rank);
+    case 1: symmetric_rows(d, x, first, strip); return;
+    case 2: general_rows(d, x, first, strip, 2); return;
+    case 3: general_rows(d, x, first, strip, 3); return;
+    default: general_rows(d, x, first, strip, d->rank);
     }
 }
 
-static void columns(const cpu_displacement *d, const cpu_commuting *z, int64_t first, double *strip)
+static void columns(const cpu_displacement *d, const cpu_commuting *x, int64_t first, double *strip)
 {
     switch (d->rank) {
-    case 1: symmetric_rows(d, z, first, strip); return;
-    case 2: general_columns(d, z, first, strip, 2); return;
-    case 3: general_columns(d, z, first, strip, 3); return;
-    default: general_columns(d, z, first, strip, d->rank);
+    case 1: symmetric_rows(d, x, first, strip); return;
+    case 2: general_columns(d, x, first, strip, 2); return;
+    case 3: general_columns(d, x, first, strip, 3); return;
+    default: general_columns(d, x, first, strip, d->rank);
     }
 }
 
@@ -239,45 +241,57 @@ static inline void multiply_strips(int64_t modes, const double *of_rows, const d
     }
 }
 
-static void add_to(const double *a, const double *b, int64_t padded, int64_t first, complex_lanes value, double *sum)
+/* The same of a symmetric matrix: mirrors are real. */
+static inline void square_strip(int64_t modes, const double *strip, complex_lanes *own, complex_lanes *mirror)
 {
-    complex_lanes of_a = load_pair(a, padded, first), of_b = load_pair(b, padded, first);
-    value.re += of_a.re + of_b.re;
-    value.im += of_a.im + of_b.im;
-    store_pair(sum, padded, first, value);
+    lanes half_im = {0}, half_mirror = {0};
+    for (int64_t j = 0; j < modes; j++) {
+        const double *r = strip + j * PART;
+        lanes re = load(r), im = load(r + LANES), far_re = load(r + 2 * LANES), far_im = load(r + 3 * LANES);
+        own->re += re * re - im * im;
+        own->re += far_re * far_re - far_im * far_im;
+        half_im += re * im;
+        half_im += far_re * far_im;
+        half_mirror += re * far_re;
+        half_mirror += im * far_im;
+    }
+    own->im = 2 * half_im;
+    mirror->re = 2 * half_mirror;
 }
 
-static void compose(const cpu_displacement *d, const cpu_commuting *a, const cpu_commuting *b, cpu_commuting *sum)
+static void square(const cpu_displacement *d, const cpu_commuting *x, const cpu_commuting *out)
 {
     int64_t modes = d->modes, padded = d->padded;
     int is_symmetric = d->rank == 1;
     for (int64_t first = 0; first < padded; first += LANES) {
-        const double *of_rows = d->strip[0], *of_columns = is_symmetric && a == b ? of_rows : d->strip[1];
-        rows(d, a, first, d->strip[0]);
-        if (of_columns != of_rows) columns(d, b, first, d->strip[1]);
+        const double *of_rows = d->strip[0], *of_columns = d->strip[1];
         complex_lanes own = {{0}, {0}}, mirror = {{0}, {0}};
-        multiply_strips(modes, of_rows, of_columns, &own, &mirror);
-        add_to(a->own, b->own, padded, first, own, sum->own);
-        add_to(a->mirror, b->mirror, padded, first, mirror, sum->mirror);
+        rows(d, x, first, d->strip[0]);
+        if (is_symmetric)
+            square_strip(modes, of_rows, &own, &mirror);
+        else {
+            columns(d, x, first, d->strip[1]);
+            multiply_strips(modes, of_rows, of_columns, &own, &mirror);
+        }
+        store_pair(out->own, padded, first, own);
+        store_pair(out->mirror, padded, first, mirror);
         for (int64_t r = 0; r < d->rank; r++) {
             int64_t re = r * 2 * padded, im = re + padded;
-            complex_lanes u = apply_rows(modes, of_rows, b->u + re, b->u + im);
-            add_to(a->u + re, b->u + re, padded, first, u, sum->u + re);
+            store_pair(out->u + re, padded, first, apply_rows(modes, of_rows, x->u + re, x->u + im));
             if (is_symmetric) break;
-            complex_lanes v = apply_columns(modes, of_columns, a->v + re, a->v + im);
-            add_to(a->v + re, b->v + re, padded, first, v, sum->v + re);
+            store_pair(out->v + re, padded, first, apply_columns(modes, of_columns, x->v + re, x->v + im));
         }
     }
 }
 
-static void row_times(const cpu_displacement *d, const cpu_commuting *z, const double *row, double *out)
+static void row_times(const cpu_displacement *d, const cpu_commuting *x, const double *row, double *out)
 {
     int64_t modes = d->modes, padded = d->padded;
     for (int64_t first = 0; first < padded; first += LANES) {
-        columns(d, z, first, d->strip[0]);
+        columns(d, x, first, d->strip[0]);
         store_pair(out, padded, first, apply_rows(modes, d->strip[0], row, row + padded));
     }
 }
 
 const cpu_structured CPU_AT_LEVEL(cpu_structured_at) = {
-    .lanes = LANES, .invert = invert, .compose = compose, .row_times = row_times, .rows = rows};
+    .lanes = LANES, .invert = invert, .square = square, .row_times = row_times, .rows = rows};
