@@ -1,5 +1,6 @@
 # Sources that are compiled once for every instruction level of the processor (cpu/level.h says how one is chosen).
 set(S4_CPU_LEVEL_SOURCES
+    cpu/level/step.c
     cpu/level/structured.c
     )
 

@@ -168,6 +168,7 @@ s4_status cpu_read_c(const s4_device *device, const s4_shape *shape, const s4_sy
 
 /* One row (b,h) of the recurrence. Strides are in elements. */
 typedef struct cpu_step_row {
+    const s4_device *device;
     const s4_shape *shape;
     const double *system; /* STEP_SYSTEM of the channel */
     const double *d;      /* skip of output c: d[c * d_model] */

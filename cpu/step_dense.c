@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "cpu/place.h"
+#include "cpu/step.h"
 
 int cpu_make_dense(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
                    cpu_failure *failure)
@@ -25,18 +25,10 @@ int cpu_make_dense(const s4_shape *shape, const s4_system *system, int64_t h, co
 
 void cpu_step_dense(const cpu_step_row *row)
 {
-    const s4_shape *shape = row->shape;
-    int64_t state = 2 * shape->modes;
-    const double *dA = row->system, *dB = dA + state * state, *c_rows = dB + state;
-    double *x = row->x, *next = row->scratch;
-    for (int64_t t = 0; t < row->length; t++) {
-        double u = cpu_sample(shape->dtype, row->u, t * row->u_time);
-        cpu_row_times_matrix(state, x, dA, next);
-#pragma omp simd
-        for (int64_t m = 0; m < state; m++) x[m] = next[m] + dB[m] * u;
-        for (int64_t c = 0; c < shape->channels; c++) {
-            double y = cpu_inner(state, c_rows + c * state, x) + row->d[c * shape->d_model] * u;
-            cpu_put_sample(shape->dtype, row->y, c * row->y_output + t * row->y_time, y);
-        }
-    }
+    int64_t state = 2 * row->shape->modes;
+    cpu_recurrence opened = cpu_recurrence_of(row);
+    opened.dA = row->system;
+    opened.b = opened.dA + state * state;
+    opened.c = opened.b + state;
+    cpu_stepper_at(row->device)->dense(&opened);
 }

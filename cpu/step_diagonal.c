@@ -15,7 +15,7 @@
 
 #include <lapacke.h>
 
-#include "cpu/place.h"
+#include "cpu/step.h"
 
 /* STEP_SYSTEM of a channel. Matrices are column-major, as LAPACK has them: rows of the transposed ones. */
 typedef struct eigen_system {
@@ -161,23 +161,14 @@ int cpu_make_diagonal(const s4_shape *shape, const s4_system *system, int64_t h,
 
 void cpu_step_diagonal(const cpu_step_row *row)
 {
-    const s4_shape *shape = row->shape;
-    int64_t modes = shape->modes, state = 2 * modes;
-    const eigen_system e = open_system(shape, (double *)row->system);
-    double *z = row->scratch, *left = z, *right = z + modes;
-    cpu_row_times_matrix(state, row->x, e.inverse, z);
-    for (int64_t t = 0; t < row->length; t++) {
-        double u = cpu_sample(shape->dtype, row->u, t * row->u_time);
-#pragma omp simd
-        for (int64_t j = 0; j < modes; j++) {
-            double a = left[j], b = right[j];
-            left[j] = e.r[j] * a + e.s[j] * b + e.b[j] * u;
-            right[j] = e.r[j] * b - fabs(e.s[j]) * a + e.b[modes + j] * u;
-        }
-        for (int64_t c = 0; c < shape->channels; c++) {
-            double y = cpu_inner(state, e.c + c * state, z) + row->d[c * shape->d_model] * u;
-            cpu_put_sample(shape->dtype, row->y, c * row->y_output + t * row->y_time, y);
-        }
-    }
-    cpu_row_times_matrix(state, z, e.vectors, row->x);
+    int64_t state = 2 * row->shape->modes;
+    const eigen_system e = open_system(row->shape, (double *)row->system);
+    cpu_recurrence opened = cpu_recurrence_of(row);
+    opened.dA = e.r;
+    opened.b = e.b;
+    opened.c = e.c;
+    opened.x = row->scratch;
+    cpu_row_times_matrix(state, row->x, e.inverse, opened.x);
+    cpu_stepper_at(row->device)->blocks(&opened);
+    cpu_row_times_matrix(state, opened.x, e.vectors, row->x);
 }

@@ -9,7 +9,7 @@
 #include <omp.h>
 #include <string.h>
 
-#include "cpu/place.h"
+#include "cpu/step.h"
 
 /* ---- STEP_SYSTEM ------------------------------------------------------------------------------------------------- */
 
@@ -100,7 +100,7 @@ static void load_state(const s4_task *task, int64_t b, int64_t h, double *x)
 {
     int64_t modes = task->shape->modes;
     if (task->state_in)
-        cpu_split(modes, task->state_in + (b * task->shape->d_model + h) * 2 * modes, x);
+        cpu_stepper_at(task->device)->load(modes, task->state_in + (b * task->shape->d_model + h) * 2 * modes, x);
     else
         memset(x, 0, (size_t)(2 * modes) * sizeof *x);
 }
@@ -108,7 +108,8 @@ static void load_state(const s4_task *task, int64_t b, int64_t h, double *x)
 static void store_state(const s4_task *task, int64_t b, int64_t h, const double *x)
 {
     int64_t modes = task->shape->modes;
-    if (task->state_out) cpu_interleave(modes, x, task->state_out + (b * task->shape->d_model + h) * 2 * modes);
+    if (task->state_out)
+        cpu_stepper_at(task->device)->store(modes, x, task->state_out + (b * task->shape->d_model + h) * 2 * modes);
 }
 
 _Static_assert(S4_STEP_ROWS >= 2, "a lane of STEP_ROWS holds the state and its scratch");
@@ -120,7 +121,8 @@ static cpu_step_row open_row(const s4_task *task, int64_t b, int64_t h)
     int64_t state = 2 * shape->modes, row = b - task->row, channel = h - task->channel;
     int64_t size = (int64_t)s4_dtype_size(shape->dtype);
     double *lane = (double *)task->buffer[S4_BUFFER_STEP_ROWS] + omp_get_thread_num() * S4_STEP_ROWS * state;
-    return (cpu_step_row){.shape = shape,
+    return (cpu_step_row){.device = task->device,
+                          .shape = shape,
                           .system = (double *)task->buffer[S4_BUFFER_STEP_SYSTEM] + h * s4_step_system(shape),
                           .u = (const char *)task->u + (row * u->batch + channel * u->channel) * size,
                           .y = (char *)task->y + (row * y->batch + channel * y->channel) * size,

@@ -1,0 +1,271 @@
+/*
+ * The recurrence x <- dA x + dB u[t], y_c[t] = c x + D_c u[t] of one row: see step.h. The first read-out is summed while x is
+ * made, the others after it.
+ */
+#include "cpu/level/step.h"
+
+#include <string.h>
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "cpu/level/vector.h"
+#include "cpu/place.h"
+
+#define LANES CPU_DOUBLES
+
+typedef cpu_doubles lanes;
+
+/* ---- parts of vectors: the first `count` lanes, the others 0 ------------------------------------------------------- */
+
+static inline lanes load(const double *from, int64_t count)
+{
+    if (count == LANES) return cpu_load_doubles(from);
+#if defined(__AVX512F__)
+    return (lanes)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), from);
+#elif defined(__AVX2__)
+    __m256i used = _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_set_epi64x(3, 2, 1, 0));
+    return (lanes)_mm256_maskload_pd(from, used);
+#else
+    lanes part = {0};
+    for (int64_t i = 0; i < count; i++) part[i] = from[i];
+    return part;
+#endif
+}
+
+static inline void store(double *to, int64_t count, lanes value)
+{
+    if (count == LANES) {
+        cpu_store_doubles(to, value);
+        return;
+    }
+#if defined(__AVX512F__)
+    _mm512_mask_storeu_pd(to, (__mmask8)((1u << count) - 1), (__m512d)value);
+#elif defined(__AVX2__)
+    __m256i used = _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_set_epi64x(3, 2, 1, 0));
+    _mm256_maskstore_pd(to, used, (__m256d)value);
+#else
+    for (int64_t i = 0; i < count; i++) to[i] = value[i];
+#endif
+}
+
+static inline double sum_of(lanes v)
+{
+#if CPU_DOUBLES == 8
+    lanes a = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
+    lanes b = a + __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
+    return b[0] + b[1];
+#elif CPU_DOUBLES == 4
+    lanes a = v + __builtin_shufflevector(v, v, 2, 3, 0, 1);
+    return a[0] + a[1];
+#else
+    return v[0] + v[1];
+#endif
+}
+
+/* ---- one sample ---------------------------------------------------------------------------------------------------- */
+
+typedef enum way { WAY_LINEAR, WAY_BLOCKS } way;
+
+static inline void add_inner(const double *a, const double *b, int64_t count, lanes *sum)
+{
+    *sum += load(a, count) * load(b, count);
+}
+
+/* a . b, of sizes (N); halves in sums of their own, two of each */
+static inline double inner(int64_t modes, const double *a, const double *b)
+{
+    lanes re[2] = {{0}, {0}}, im[2] = {{0}, {0}};
+    const double *a_im = a + modes, *b_im = b + modes;
+    int64_t n = 0;
+    for (; n + 2 * LANES <= modes; n += 2 * LANES)
+        for (int64_t k = 0; k < 2; k++) {
+            add_inner(a + n + k * LANES, b + n + k * LANES, LANES, &re[k]);
+            add_inner(a_im + n + k * LANES, b_im + n + k * LANES, LANES, &im[k]);
+        }
+    for (; n < modes; n += LANES) {
+        int64_t count = modes - n < LANES ? modes - n : LANES;
+        add_inner(a + n, b + n, count, &re[0]);
+        add_inner(a_im + n, b_im + n, count, &im[0]);
+    }
+    return sum_of((re[0] + im[0]) + (re[1] + im[1]));
+}
+
+/* What every block of modes needs of a sample. */
+typedef struct sample {
+    double u;
+    double inner[S4_RANK_MAX]; /* g_r . x */
+    lanes read_re, read_im;    /* of the first output */
+} sample;
+
+#define INLINE static inline __attribute__((always_inline))
+
+INLINE void advance_block(const cpu_recurrence *row, way how, int64_t rank, int reads, int takes, int64_t n, int64_t count,
+                          sample *s)
+{
+    int64_t modes = row->modes;
+    double *x = row->x + n;
+    lanes re = load(x, count), im = load(x + modes, count);
+    lanes f_re = load(row->dA + n, count), f_im = load(row->dA + modes + n, count);
+    lanes next_re, next_im;
+    if (how == WAY_LINEAR) {
+        next_re = f_re * re - f_im * im;
+        next_im = f_re * im + f_im * re;
+    } else {
+        lanes size = f_im;
+        for (int64_t i = 0; i < LANES; i++) size[i] = f_im[i] < 0 ? -f_im[i] : f_im[i];
+        next_re = f_re * re + f_im * im;
+        next_im = f_re * im - size * re;
+    }
+    if (takes) {
+        next_re += load(row->b + n, count) * s->u;
+        next_im += load(row->b + modes + n, count) * s->u;
+    }
+    for (int64_t r = 0; r < rank; r++) {
+        const double *p = row->p + r * 2 * modes + n;
+        next_re -= load(p, count) * s->inner[r];
+        next_im -= load(p + modes, count) * s->inner[r];
+    }
+    store(x, count, next_re);
+    store(x + modes, count, next_im);
+    if (reads) {
+        s->read_re += load(row->c + n, count) * next_re;
+        s->read_im += load(row->c + modes + n, count) * next_im;
+    }
+}
+
+/* x <- dA x + dB u; returns the first read-out of the new state. */
+INLINE double advance(const cpu_recurrence *row, way how, int64_t rank, int reads, int takes, double u)
+{
+    int64_t modes = row->modes, n = 0;
+    sample s = {.u = u};
+    for (int64_t r = 0; r < rank; r++) s.inner[r] = inner(modes, row->g + r * 2 * modes, row->x);
+    for (; n + LANES <= modes; n += LANES) advance_block(row, how, rank, reads, takes, n, LANES, &s);
+    if (n < modes) advance_block(row, how, rank, reads, takes, n, modes - n, &s);
+    return sum_of(s.read_re + s.read_im);
+}
+
+/* ---- rows of samples --------------------------------------------------------------------------------------------- */
+
+INLINE double read_out(const cpu_recurrence *row, int64_t c)
+{
+    return inner(row->modes, row->c + c * 2 * row->modes, row->x);
+}
+
+INLINE void put_outputs(const cpu_recurrence *row, s4_dtype dtype, int64_t t, double first, double u)
+{
+    for (int64_t c = 0; c < row->channels; c++) {
+        double y = (c ? read_out(row, c) : first) + row->d[c * row->d_output] * u;
+        cpu_put_sample(dtype, row->y, c * row->y_output + t * row->y_time, y);
+    }
+}
+
+INLINE void step_row(const cpu_recurrence *row, way how, int64_t rank, s4_dtype dtype)
+{
+    for (int64_t t = 0; t < row->length; t++) {
+        double u = cpu_sample(dtype, row->u, t * row->u_time);
+        put_outputs(row, dtype, t, advance(row, how, rank, 1, 1, u), u);
+    }
+}
+
+INLINE void respond_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
+{
+    for (int64_t t = 0; t < row->length; t++) {
+        double first = advance(row, WAY_LINEAR, rank, 1, 0, 0);
+        for (int64_t c = 0; c < row->channels; c++) {
+            int64_t offset = c * row->y_output + t * row->y_time;
+            double y = cpu_sample(dtype, row->y, offset) + (c ? read_out(row, c) : first);
+            cpu_put_sample(dtype, row->y, offset, y);
+        }
+    }
+}
+
+INLINE void absorb_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
+{
+    for (int64_t t = 0; t < row->length; t++)
+        advance(row, WAY_LINEAR, rank, 0, 1, cpu_sample(dtype, row->u, t * row->u_time));
+}
+
+/* Calls of the above with a rank and a dtype that are known. */
+#define BY_RANK(call, dtype)                                                                                           \
+    switch (row->rank) {                                                                                               \
+    case 0: call(0, dtype); break;                                                                                     \
+    case 1: call(1, dtype); break;                                                                                     \
+    default: call(row->rank, dtype);                                                                                   \
+    }
+#define BY_DTYPE(call)                                                                                                 \
+    if (row->dtype == S4_F32) {                                                                                        \
+        BY_RANK(call, S4_F32)                                                                                          \
+    } else {                                                                                                           \
+        BY_RANK(call, S4_F64)                                                                                          \
+    }
+#define STEP(rank, dtype) step_row(row, WAY_LINEAR, rank, dtype)
+#define RESPOND(rank, dtype) respond_row(row, rank, dtype)
+#define ABSORB(rank, dtype) absorb_row(row, rank, dtype)
+
+static void step_linear(const cpu_recurrence *row) { BY_DTYPE(STEP) }
+static void respond(const cpu_recurrence *row) { BY_DTYPE(RESPOND) }
+static void absorb(const cpu_recurrence *row) { BY_DTYPE(ABSORB) }
+
+static void step_blocks(const cpu_recurrence *row)
+{
+    if (row->dtype == S4_F32)
+        step_row(row, WAY_BLOCKS, 0, S4_F32);
+    else
+        step_row(row, WAY_BLOCKS, 0, S4_F64);
+}
+
+/* ---- dense --------------------------------------------------------------------------------------------------------- */
+
+/* Entries m and on of dA x + dB u: `vectors` vectors, of which the last has `count` entries. */
+INLINE void dense_block(const cpu_recurrence *row, int64_t m, int64_t vectors, int64_t count, double u)
+{
+    int64_t state = 2 * row->modes;
+    lanes sum[4] = {{0}, {0}, {0}, {0}};
+    const double *column = row->dA + m;
+    for (int64_t k = 0; k < state; k++, column += state)
+        for (int64_t i = 0; i < vectors; i++) sum[i] += load(column + i * LANES, count) * row->x[k];
+    for (int64_t i = 0; i < vectors; i++)
+        store(row->scratch + m + i * LANES, count, sum[i] + load(row->b + m + i * LANES, count) * u);
+}
+
+static void step_dense(const cpu_recurrence *row)
+{
+    int64_t state = 2 * row->modes;
+    for (int64_t t = 0; t < row->length; t++) {
+        double u = cpu_sample(row->dtype, row->u, t * row->u_time);
+        int64_t m = 0;
+        for (; m + 4 * LANES <= state; m += 4 * LANES) dense_block(row, m, 4, LANES, u);
+        for (; m + LANES <= state; m += LANES) dense_block(row, m, 1, LANES, u);
+        if (m < state) dense_block(row, m, 1, state - m, u);
+        memcpy(row->x, row->scratch, (size_t)state * sizeof *row->x);
+        put_outputs(row, row->dtype, t, read_out(row, 0), u);
+    }
+}
+
+/* ---- states -------------------------------------------------------------------------------------------------------- */
+
+static void load_state(int64_t modes, const double *interleaved, double *x)
+{
+    double *restrict re = x, *restrict im = x + modes;
+    for (int64_t n = 0; n < modes; n++) {
+        re[n] = interleaved[2 * n];
+        im[n] = interleaved[2 * n + 1];
+    }
+}
+
+static void store_state(int64_t modes, const double *x, double *restrict interleaved)
+{
+    for (int64_t n = 0; n < modes; n++) {
+        interleaved[2 * n] = x[n];
+        interleaved[2 * n + 1] = x[modes + n];
+    }
+}
+
+const cpu_stepper CPU_AT_LEVEL(cpu_stepper_at) = {.load = load_state,
+                                                  .store = store_state,
+                                                  .linear = step_linear,
+                                                  .blocks = step_blocks,
+                                                  .dense = step_dense,
+                                                  .respond = respond,
+                                                  .absorb = absorb};
