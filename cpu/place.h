@@ -166,36 +166,6 @@ s4_status cpu_read_c(const s4_device *device, const s4_shape *shape, const s4_sy
 /* Most condition number of eigenvectors that the diagonal step takes: the state loses this many epsilons. */
 #define CPU_STEP_CONDITION_MAX 1e4
 
-/* One row (b,h) of the recurrence. Strides are in elements. */
-typedef struct cpu_step_row {
-    const s4_device *device;
-    const s4_shape *shape;
-    const double *system; /* STEP_SYSTEM of the channel */
-    const double *d;      /* skip of output c: d[c * d_model] */
-    const void *u;        /* sample t: t * u_time */
-    void *y;              /* sample t of output c: c * y_output + t * y_time; may be u */
-    int64_t u_time, y_output, y_time;
-    int64_t length;
-    double *x;       /* (N), split: the state, updated */
-    double *scratch; /* (N) */
-} cpu_step_row;
-void cpu_step_linear(const cpu_step_row *row);
-void cpu_step_dense(const cpu_step_row *row);
-void cpu_step_diagonal(const cpu_step_row *row);
-/* y_c[t] += 2 Re C_c dA^{t+1} x; u and d unused. */
-void cpu_respond_linear(const cpu_step_row *row);
-/* The state alone: y and d unused. */
-void cpu_absorb_linear(const cpu_step_row *row);
-
-/* Systems of the three ways, of channel h; read-outs (M,N) are already in their place, split. 0 with *failure filled.
- */
-int cpu_make_linear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                    cpu_failure *failure);
-int cpu_make_dense(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                   cpu_failure *failure);
-int cpu_make_diagonal(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                      cpu_failure *failure);
-
 static inline double cpu_sample(s4_dtype dtype, const void *samples, int64_t offset)
 {
     return dtype == S4_F32 ? (double)((const float *)samples)[offset] : ((const double *)samples)[offset];

@@ -7,8 +7,8 @@
 
 #include "cpu/step.h"
 
-int cpu_make_dense(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                   cpu_failure *failure)
+static int make_dense(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
+                      cpu_failure *failure)
 {
     int64_t state = 2 * shape->modes;
     cpu_linear linear = cpu_linear_view(shape->modes, shape->rank, lane->linear);
@@ -23,12 +23,18 @@ int cpu_make_dense(const s4_shape *shape, const s4_system *system, int64_t h, co
     return 1;
 }
 
-void cpu_step_dense(const cpu_step_row *row)
+static int64_t rows_before(const s4_shape *shape) { return 2 * shape->modes + 1; }
+
+static cpu_recurrence open_dense(const s4_shape *shape, const double *base)
 {
-    int64_t state = 2 * row->shape->modes;
-    cpu_recurrence opened = cpu_recurrence_of(row);
-    opened.dA = row->system;
-    opened.b = opened.dA + state * state;
-    opened.c = opened.b + state;
-    cpu_stepper_at(row->device)->dense(&opened);
+    int64_t state = 2 * shape->modes;
+    cpu_recurrence row = cpu_recurrence_of(shape);
+    row.dA = base;
+    row.b = row.dA + state * state;
+    row.c = row.b + state;
+    return row;
 }
+
+static void run_dense(const cpu_stepper *level, const cpu_recurrence *row) { level->dense(row); }
+
+const cpu_step_way cpu_way_dense = {make_dense, rows_before, open_dense, run_dense};

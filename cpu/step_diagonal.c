@@ -115,8 +115,8 @@ static int fail(cpu_failure *failure, cpu_failure_kind kind, int64_t h, double v
     return 0;
 }
 
-int cpu_make_diagonal(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                      cpu_failure *failure)
+static int make_diagonal(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane,
+                         double *base, cpu_failure *failure)
 {
     int64_t state = 2 * shape->modes, square = state * state;
     lapack_int size = (lapack_int)state;
@@ -159,16 +159,32 @@ int cpu_make_diagonal(const s4_shape *shape, const s4_system *system, int64_t h,
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-void cpu_step_diagonal(const cpu_step_row *row)
+static int64_t rows_before(const s4_shape *shape) { return 4 * shape->modes + 2; }
+
+static cpu_recurrence open_diagonal(const s4_shape *shape, const double *base)
 {
-    int64_t state = 2 * row->shape->modes;
-    const eigen_system e = open_system(row->shape, (double *)row->system);
-    cpu_recurrence opened = cpu_recurrence_of(row);
-    opened.dA = e.r;
-    opened.b = e.b;
-    opened.c = e.c;
-    opened.x = row->scratch;
-    cpu_row_times_matrix(state, row->x, e.inverse, opened.x);
-    cpu_stepper_at(row->device)->blocks(&opened);
-    cpu_row_times_matrix(state, opened.x, e.vectors, row->x);
+    const eigen_system e = open_system(shape, (double *)base);
+    cpu_recurrence row = cpu_recurrence_of(shape);
+    row.dA = e.r;
+    row.b = e.b;
+    row.c = e.c;
+    return row;
 }
+
+/* x = V z around the steps; V^-1 and V lie before the eigenvalues. */
+static void run_diagonal(const cpu_stepper *level, const cpu_recurrence *row)
+{
+    int64_t state = 2 * row->modes;
+    const double *inverse = row->dA + row->system - state * state, *vectors = inverse - state * state;
+    cpu_recurrence of_z = *row;
+    of_z.x = row->scratch;
+    of_z.state_in = NULL;
+    of_z.state_out = NULL;
+    cpu_split(row->modes, row->state_in, row->x);
+    cpu_row_times_matrix(state, row->x, inverse, of_z.x);
+    level->blocks(&of_z);
+    cpu_row_times_matrix(state, of_z.x, vectors, row->x);
+    cpu_interleave(row->modes, row->x, row->state_out);
+}
+
+const cpu_step_way cpu_way_diagonal = {make_diagonal, rows_before, open_diagonal, run_diagonal};

@@ -4,8 +4,8 @@
  */
 #include "cpu/step.h"
 
-int cpu_make_linear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                    cpu_failure *failure)
+static int make_linear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
+                       cpu_failure *failure)
 {
     (void)lane;
     cpu_linear linear = cpu_linear_view(shape->modes, shape->rank, base);
@@ -14,32 +14,20 @@ int cpu_make_linear(const s4_shape *shape, const s4_system *system, int64_t h, c
     return 0;
 }
 
-static cpu_recurrence open_linear(const cpu_step_row *row)
+static int64_t rows_before(const s4_shape *shape) { return cpu_linear_rows(shape->rank); }
+
+static cpu_recurrence open_linear(const s4_shape *shape, const double *base)
 {
-    cpu_recurrence opened = cpu_recurrence_of(row);
-    cpu_linear linear = cpu_linear_view(opened.modes, opened.rank, (double *)row->system);
-    opened.dA = linear.f;
-    opened.b = linear.b;
-    opened.p = linear.p;
-    opened.g = linear.g;
-    opened.c = row->system + cpu_linear_rows(opened.rank) * 2 * opened.modes;
-    return opened;
+    cpu_recurrence row = cpu_recurrence_of(shape);
+    cpu_linear linear = cpu_linear_view(row.modes, row.rank, (double *)base);
+    row.dA = linear.f;
+    row.b = linear.b;
+    row.p = linear.p;
+    row.g = linear.g;
+    row.c = base + rows_before(shape) * 2 * row.modes;
+    return row;
 }
 
-void cpu_step_linear(const cpu_step_row *row)
-{
-    cpu_recurrence opened = open_linear(row);
-    cpu_stepper_at(row->device)->linear(&opened);
-}
+static void run_linear(const cpu_stepper *level, const cpu_recurrence *row) { level->linear(row); }
 
-void cpu_respond_linear(const cpu_step_row *row)
-{
-    cpu_recurrence opened = open_linear(row);
-    cpu_stepper_at(row->device)->respond(&opened);
-}
-
-void cpu_absorb_linear(const cpu_step_row *row)
-{
-    cpu_recurrence opened = open_linear(row);
-    cpu_stepper_at(row->device)->absorb(&opened);
-}
+const cpu_step_way cpu_way_linear = {make_linear, rows_before, open_linear, run_linear};

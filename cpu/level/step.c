@@ -63,6 +63,31 @@ static inline double sum_of(lanes v)
 #endif
 }
 
+/* ---- states -------------------------------------------------------------------------------------------------------- */
+
+static inline void enter(const cpu_recurrence *row)
+{
+    int64_t modes = row->modes;
+    const double *from = row->state_in;
+    if (!from) return;
+    double *restrict re = row->x, *restrict im = row->x + modes;
+    for (int64_t n = 0; n < modes; n++) {
+        re[n] = from[2 * n];
+        im[n] = from[2 * n + 1];
+    }
+}
+
+static inline void leave(const cpu_recurrence *row)
+{
+    int64_t modes = row->modes;
+    const double *re = row->x, *im = row->x + modes;
+    double *restrict to = row->state_out;
+    for (int64_t n = 0; to && n < modes; n++) {
+        to[2 * n] = re[n];
+        to[2 * n + 1] = im[n];
+    }
+}
+
 /* ---- one sample ---------------------------------------------------------------------------------------------------- */
 
 typedef enum way { WAY_LINEAR, WAY_BLOCKS } way;
@@ -91,22 +116,16 @@ static inline double inner(int64_t modes, const double *a, const double *b)
     return sum_of((re[0] + im[0]) + (re[1] + im[1]));
 }
 
-/* What every block of modes needs of a sample. */
-typedef struct sample {
-    double u;
-    double inner[S4_RANK_MAX]; /* g_r . x */
-    lanes read_re, read_im;    /* of the first output */
-} sample;
-
 #define INLINE static inline __attribute__((always_inline))
 
+/* Modes n and on; inner: g_r . x. The new state times the first read-out is added to read. */
 INLINE void advance_block(const cpu_recurrence *row, way how, int64_t rank, int reads, int takes, int64_t n, int64_t count,
-                          sample *s)
+                          double u, const double *inner, lanes *read_re, lanes *read_im)
 {
     int64_t modes = row->modes;
+    const double *f = row->dA + row->system + n;
     double *x = row->x + n;
-    lanes re = load(x, count), im = load(x + modes, count);
-    lanes f_re = load(row->dA + n, count), f_im = load(row->dA + modes + n, count);
+    lanes re = load(x, count), im = load(x + modes, count), f_re = load(f, count), f_im = load(f + modes, count);
     lanes next_re, next_im;
     if (how == WAY_LINEAR) {
         next_re = f_re * re - f_im * im;
@@ -118,19 +137,21 @@ INLINE void advance_block(const cpu_recurrence *row, way how, int64_t rank, int 
         next_im = f_re * im - size * re;
     }
     if (takes) {
-        next_re += load(row->b + n, count) * s->u;
-        next_im += load(row->b + modes + n, count) * s->u;
+        const double *b = row->b + row->system + n;
+        next_re += load(b, count) * u;
+        next_im += load(b + modes, count) * u;
     }
     for (int64_t r = 0; r < rank; r++) {
-        const double *p = row->p + r * 2 * modes + n;
-        next_re -= load(p, count) * s->inner[r];
-        next_im -= load(p + modes, count) * s->inner[r];
+        const double *p = row->p + row->system + r * 2 * modes + n;
+        next_re -= load(p, count) * inner[r];
+        next_im -= load(p + modes, count) * inner[r];
     }
     store(x, count, next_re);
     store(x + modes, count, next_im);
     if (reads) {
-        s->read_re += load(row->c + n, count) * next_re;
-        s->read_im += load(row->c + modes + n, count) * next_im;
+        const double *c = row->c + row->system + n;
+        *read_re += load(c, count) * next_re;
+        *read_im += load(c + modes, count) * next_im;
     }
 }
 
@@ -138,18 +159,20 @@ INLINE void advance_block(const cpu_recurrence *row, way how, int64_t rank, int 
 INLINE double advance(const cpu_recurrence *row, way how, int64_t rank, int reads, int takes, double u)
 {
     int64_t modes = row->modes, n = 0;
-    sample s = {.u = u};
-    for (int64_t r = 0; r < rank; r++) s.inner[r] = inner(modes, row->g + r * 2 * modes, row->x);
-    for (; n + LANES <= modes; n += LANES) advance_block(row, how, rank, reads, takes, n, LANES, &s);
-    if (n < modes) advance_block(row, how, rank, reads, takes, n, modes - n, &s);
-    return sum_of(s.read_re + s.read_im);
+    double of_g[S4_RANK_MAX];
+    lanes read_re = {0}, read_im = {0};
+    for (int64_t r = 0; r < rank; r++) of_g[r] = inner(modes, row->g + row->system + r * 2 * modes, row->x);
+    for (; n + LANES <= modes; n += LANES)
+        advance_block(row, how, rank, reads, takes, n, LANES, u, of_g, &read_re, &read_im);
+    if (n < modes) advance_block(row, how, rank, reads, takes, n, modes - n, u, of_g, &read_re, &read_im);
+    return sum_of(read_re + read_im);
 }
 
 /* ---- rows of samples --------------------------------------------------------------------------------------------- */
 
 INLINE double read_out(const cpu_recurrence *row, int64_t c)
 {
-    return inner(row->modes, row->c + c * 2 * row->modes, row->x);
+    return inner(row->modes, row->c + row->system + c * 2 * row->modes, row->x);
 }
 
 INLINE void put_outputs(const cpu_recurrence *row, s4_dtype dtype, int64_t t, double first, double u)
@@ -162,14 +185,17 @@ INLINE void put_outputs(const cpu_recurrence *row, s4_dtype dtype, int64_t t, do
 
 INLINE void step_row(const cpu_recurrence *row, way how, int64_t rank, s4_dtype dtype)
 {
+    enter(row);
     for (int64_t t = 0; t < row->length; t++) {
         double u = cpu_sample(dtype, row->u, t * row->u_time);
         put_outputs(row, dtype, t, advance(row, how, rank, 1, 1, u), u);
     }
+    leave(row);
 }
 
 INLINE void respond_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
 {
+    enter(row);
     for (int64_t t = 0; t < row->length; t++) {
         double first = advance(row, WAY_LINEAR, rank, 1, 0, 0);
         for (int64_t c = 0; c < row->channels; c++) {
@@ -178,12 +204,15 @@ INLINE void respond_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
             cpu_put_sample(dtype, row->y, offset, y);
         }
     }
+    leave(row);
 }
 
 INLINE void absorb_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
 {
+    enter(row);
     for (int64_t t = 0; t < row->length; t++)
         advance(row, WAY_LINEAR, rank, 0, 1, cpu_sample(dtype, row->u, t * row->u_time));
+    leave(row);
 }
 
 /* Calls of the above with a rank and a dtype that are known. */
@@ -222,16 +251,17 @@ INLINE void dense_block(const cpu_recurrence *row, int64_t m, int64_t vectors, i
 {
     int64_t state = 2 * row->modes;
     lanes sum[4] = {{0}, {0}, {0}, {0}};
-    const double *column = row->dA + m;
+    const double *column = row->dA + row->system + m, *b = row->b + row->system + m;
     for (int64_t k = 0; k < state; k++, column += state)
         for (int64_t i = 0; i < vectors; i++) sum[i] += load(column + i * LANES, count) * row->x[k];
     for (int64_t i = 0; i < vectors; i++)
-        store(row->scratch + m + i * LANES, count, sum[i] + load(row->b + m + i * LANES, count) * u);
+        store(row->scratch + m + i * LANES, count, sum[i] + load(b + i * LANES, count) * u);
 }
 
 static void step_dense(const cpu_recurrence *row)
 {
     int64_t state = 2 * row->modes;
+    enter(row);
     for (int64_t t = 0; t < row->length; t++) {
         double u = cpu_sample(row->dtype, row->u, t * row->u_time);
         int64_t m = 0;
@@ -241,30 +271,10 @@ static void step_dense(const cpu_recurrence *row)
         memcpy(row->x, row->scratch, (size_t)state * sizeof *row->x);
         put_outputs(row, row->dtype, t, read_out(row, 0), u);
     }
+    leave(row);
 }
 
-/* ---- states -------------------------------------------------------------------------------------------------------- */
-
-static void load_state(int64_t modes, const double *interleaved, double *x)
-{
-    double *restrict re = x, *restrict im = x + modes;
-    for (int64_t n = 0; n < modes; n++) {
-        re[n] = interleaved[2 * n];
-        im[n] = interleaved[2 * n + 1];
-    }
-}
-
-static void store_state(int64_t modes, const double *x, double *restrict interleaved)
-{
-    for (int64_t n = 0; n < modes; n++) {
-        interleaved[2 * n] = x[n];
-        interleaved[2 * n + 1] = x[modes + n];
-    }
-}
-
-const cpu_stepper CPU_AT_LEVEL(cpu_stepper_at) = {.load = load_state,
-                                                  .store = store_state,
-                                                  .linear = step_linear,
+const cpu_stepper CPU_AT_LEVEL(cpu_stepper_at) = {.linear = step_linear,
                                                   .blocks = step_blocks,
                                                   .dense = step_dense,
                                                   .respond = respond,

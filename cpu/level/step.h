@@ -12,21 +12,22 @@
 typedef struct cpu_recurrence {
     int64_t modes, rank, channels;
     s4_dtype dtype;
-    const double *dA;   /* f (N); of blocks r, s (2,n); dense: by columns (N,N) */
-    const double *b;    /* (N) */
+    int64_t system;      /* added to each of dA, b, p, g and c: where the channel's are */
+    const double *dA;    /* f (N); of blocks r, s (2,n); dense: by columns (N,N) */
+    const double *b;     /* (N) */
     const double *p, *g; /* (R,N) */
-    const double *c;    /* (M,N) */
-    const double *d;    /* D of output c: d[c * d_output] */
-    const void *u;      /* sample t: t * u_time */
-    void *y;            /* sample t of output c: c * y_output + t * y_time; may be u */
+    const double *c;     /* (M,N) */
+    const double *d;     /* D of output c: d[c * d_output] */
+    const void *u;       /* sample t: t * u_time */
+    void *y;             /* sample t of output c: c * y_output + t * y_time; may be u */
     int64_t d_output, u_time, y_output, y_time;
     int64_t length;
-    double *x, *scratch; /* (N): the state, updated */
+    double *x, *scratch;    /* (N): the state, updated */
+    const double *state_in; /* (n,2), what x is at first; NULL: it is there already */
+    double *state_out;      /* (n,2), what x is at last, or NULL */
 } cpu_recurrence;
 
 typedef struct cpu_stepper {
-    void (*load)(int64_t modes, const double *interleaved, double *x);
-    void (*store)(int64_t modes, const double *x, double *interleaved);
     void (*linear)(const cpu_recurrence *row);
     /* x_j <- r_j x_j + s_j x_n+j,   x_n+j <- r_j x_n+j - |s_j| x_j */
     void (*blocks)(const cpu_recurrence *row);
