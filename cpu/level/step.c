@@ -65,27 +65,67 @@ static inline double sum_of(lanes v)
 
 /* ---- states -------------------------------------------------------------------------------------------------------- */
 
+#define INLINE static inline __attribute__((always_inline))
+
+#if CPU_DOUBLES == 8
+#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
+#define ODD 1, 3, 5, 7, 9, 11, 13, 15
+#define LOW 0, 8, 1, 9, 2, 10, 3, 11
+#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
+#elif CPU_DOUBLES == 4
+#define EVEN 0, 2, 4, 6
+#define ODD 1, 3, 5, 7
+#define LOW 0, 4, 1, 5
+#define HIGH 2, 6, 3, 7
+#else
+#define EVEN 0, 2
+#define ODD 1, 3
+#define LOW 0, 2
+#define HIGH 1, 3
+#endif
+
+/* `count` complex numbers (count,2) as re and im, and back. */
+INLINE void load_pairs(const double *from, int64_t count, lanes *re, lanes *im)
+{
+    int64_t low = 2 * count < LANES ? 2 * count : LANES, high = 2 * count - low;
+    lanes a = load(from, low), b = {0};
+    if (high) b = load(from + LANES, high);
+    *re = __builtin_shufflevector(a, b, EVEN);
+    *im = __builtin_shufflevector(a, b, ODD);
+}
+
+INLINE void store_pairs(double *to, int64_t count, lanes re, lanes im)
+{
+    int64_t low = 2 * count < LANES ? 2 * count : LANES, high = 2 * count - low;
+    store(to, low, __builtin_shufflevector(re, im, LOW));
+    if (high) store(to + LANES, high, __builtin_shufflevector(re, im, HIGH));
+}
+
+INLINE void enter_block(double *x, int64_t modes, const double *from, int64_t count)
+{
+    lanes re, im;
+    load_pairs(from, count, &re, &im);
+    store(x, count, re);
+    store(x + modes, count, im);
+}
+
 static inline void enter(const cpu_recurrence *row)
 {
-    int64_t modes = row->modes;
+    int64_t modes = row->modes, n = 0;
     const double *from = row->state_in;
     if (!from) return;
-    double *restrict re = row->x, *restrict im = row->x + modes;
-    for (int64_t n = 0; n < modes; n++) {
-        re[n] = from[2 * n];
-        im[n] = from[2 * n + 1];
-    }
+    for (; n + LANES <= modes; n += LANES) enter_block(row->x + n, modes, from + 2 * n, LANES);
+    if (n < modes) enter_block(row->x + n, modes, from + 2 * n, modes - n);
 }
 
 static inline void leave(const cpu_recurrence *row)
 {
-    int64_t modes = row->modes;
-    const double *re = row->x, *im = row->x + modes;
-    double *restrict to = row->state_out;
-    for (int64_t n = 0; to && n < modes; n++) {
-        to[2 * n] = re[n];
-        to[2 * n + 1] = im[n];
-    }
+    int64_t modes = row->modes, n = 0;
+    const double *x = row->x;
+    double *to = row->state_out;
+    if (!to) return;
+    for (; n + LANES <= modes; n += LANES) store_pairs(to + 2 * n, LANES, load(x + n, LANES), load(x + modes + n, LANES));
+    if (n < modes) store_pairs(to + 2 * n, modes - n, load(x + n, modes - n), load(x + modes + n, modes - n));
 }
 
 /* ---- one sample ---------------------------------------------------------------------------------------------------- */
@@ -116,16 +156,32 @@ static inline double inner(int64_t modes, const double *a, const double *b)
     return sum_of((re[0] + im[0]) + (re[1] + im[1]));
 }
 
-#define INLINE static inline __attribute__((always_inline))
+/* Where the vectors of a row are: in variables, which no store to a state can change. */
+typedef struct vectors {
+    int64_t modes;
+    const double *f, *b, *p, *g, *c;
+    double *x;
+} vectors;
 
-/* Modes n and on; inner: g_r . x. The new state times the first read-out is added to read. */
-INLINE void advance_block(const cpu_recurrence *row, way how, int64_t rank, int reads, int takes, int64_t n, int64_t count,
-                          double u, const double *inner, lanes *read_re, lanes *read_im)
+INLINE vectors vectors_of(const cpu_recurrence *row)
 {
-    int64_t modes = row->modes;
-    const double *f = row->dA + row->system + n;
-    double *x = row->x + n;
-    lanes re = load(x, count), im = load(x + modes, count), f_re = load(f, count), f_im = load(f + modes, count);
+    int64_t at = row->system;
+    return (vectors){row->modes, row->dA + at, row->b + at, row->p + at, row->g + at, row->c + at, row->x};
+}
+
+/* Modes n and on; inner: g_r . x. The new state times the first read-out is added to read. Where `from` and `to` are given,
+ * the state comes from and goes to these (n,2). */
+INLINE void advance_block(vectors of, way how, int64_t rank, int reads, int takes, int64_t n, int64_t count, double u,
+                          const double *inner, const double *from, double *to, lanes *read_re, lanes *read_im)
+{
+    int64_t modes = of.modes;
+    lanes re, im, f_re = load(of.f + n, count), f_im = load(of.f + modes + n, count);
+    if (from)
+        load_pairs(from + 2 * n, count, &re, &im);
+    else {
+        re = load(of.x + n, count);
+        im = load(of.x + modes + n, count);
+    }
     lanes next_re, next_im;
     if (how == WAY_LINEAR) {
         next_re = f_re * re - f_im * im;
@@ -137,35 +193,37 @@ INLINE void advance_block(const cpu_recurrence *row, way how, int64_t rank, int 
         next_im = f_re * im - size * re;
     }
     if (takes) {
-        const double *b = row->b + row->system + n;
-        next_re += load(b, count) * u;
-        next_im += load(b + modes, count) * u;
+        next_re += load(of.b + n, count) * u;
+        next_im += load(of.b + modes + n, count) * u;
     }
     for (int64_t r = 0; r < rank; r++) {
-        const double *p = row->p + row->system + r * 2 * modes + n;
+        const double *p = of.p + r * 2 * modes + n;
         next_re -= load(p, count) * inner[r];
         next_im -= load(p + modes, count) * inner[r];
     }
-    store(x, count, next_re);
-    store(x + modes, count, next_im);
+    if (to)
+        store_pairs(to + 2 * n, count, next_re, next_im);
+    else {
+        store(of.x + n, count, next_re);
+        store(of.x + modes + n, count, next_im);
+    }
     if (reads) {
-        const double *c = row->c + row->system + n;
-        *read_re += load(c, count) * next_re;
-        *read_im += load(c + modes, count) * next_im;
+        *read_re += load(of.c + n, count) * next_re;
+        *read_im += load(of.c + modes + n, count) * next_im;
     }
 }
 
 /* x <- dA x + dB u; returns the first read-out of the new state. */
-INLINE double advance(const cpu_recurrence *row, way how, int64_t rank, int reads, int takes, double u)
+INLINE double advance(vectors of, way how, int64_t rank, int reads, int takes, double u, const double *from, double *to)
 {
-    int64_t modes = row->modes, n = 0;
+    int64_t modes = of.modes, n = 0;
     double of_g[S4_RANK_MAX];
-    lanes read_re = {0}, read_im = {0};
-    for (int64_t r = 0; r < rank; r++) of_g[r] = inner(modes, row->g + row->system + r * 2 * modes, row->x);
+    lanes re = {0}, im = {0};
+    for (int64_t r = 0; r < rank; r++) of_g[r] = inner(modes, of.g + r * 2 * modes, of.x);
     for (; n + LANES <= modes; n += LANES)
-        advance_block(row, how, rank, reads, takes, n, LANES, u, of_g, &read_re, &read_im);
-    if (n < modes) advance_block(row, how, rank, reads, takes, n, modes - n, u, of_g, &read_re, &read_im);
-    return sum_of(read_re + read_im);
+        advance_block(of, how, rank, reads, takes, n, LANES, u, of_g, from, to, &re, &im);
+    if (n < modes) advance_block(of, how, rank, reads, takes, n, modes - n, u, of_g, from, to, &re, &im);
+    return sum_of(re + im);
 }
 
 /* ---- rows of samples --------------------------------------------------------------------------------------------- */
@@ -183,21 +241,36 @@ INLINE void put_outputs(const cpu_recurrence *row, s4_dtype dtype, int64_t t, do
     }
 }
 
+/* One sample of one output: the state passes through registers, unless g . x asks for it before. */
+INLINE void step_once(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
+{
+    double u = cpu_sample(dtype, row->u, 0);
+    if (rank) enter(row);
+    double first = advance(vectors_of(row), WAY_LINEAR, rank, 1, 1, u, rank ? NULL : row->state_in, row->state_out);
+    put_outputs(row, dtype, 0, first, u);
+}
+
 INLINE void step_row(const cpu_recurrence *row, way how, int64_t rank, s4_dtype dtype)
 {
+    if (how == WAY_LINEAR && row->length == 1 && row->channels == 1 && row->state_in && row->state_out) {
+        step_once(row, rank, dtype);
+        return;
+    }
+    vectors of = vectors_of(row);
     enter(row);
     for (int64_t t = 0; t < row->length; t++) {
         double u = cpu_sample(dtype, row->u, t * row->u_time);
-        put_outputs(row, dtype, t, advance(row, how, rank, 1, 1, u), u);
+        put_outputs(row, dtype, t, advance(of, how, rank, 1, 1, u, NULL, NULL), u);
     }
     leave(row);
 }
 
 INLINE void respond_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
 {
+    vectors of = vectors_of(row);
     enter(row);
     for (int64_t t = 0; t < row->length; t++) {
-        double first = advance(row, WAY_LINEAR, rank, 1, 0, 0);
+        double first = advance(of, WAY_LINEAR, rank, 1, 0, 0, NULL, NULL);
         for (int64_t c = 0; c < row->channels; c++) {
             int64_t offset = c * row->y_output + t * row->y_time;
             double y = cpu_sample(dtype, row->y, offset) + (c ? read_out(row, c) : first);
@@ -209,9 +282,10 @@ INLINE void respond_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
 
 INLINE void absorb_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
 {
+    vectors of = vectors_of(row);
     enter(row);
     for (int64_t t = 0; t < row->length; t++)
-        advance(row, WAY_LINEAR, rank, 0, 1, cpu_sample(dtype, row->u, t * row->u_time));
+        advance(of, WAY_LINEAR, rank, 0, 1, cpu_sample(dtype, row->u, t * row->u_time), NULL, NULL);
     leave(row);
 }
 
@@ -246,15 +320,15 @@ static void step_blocks(const cpu_recurrence *row)
 
 /* ---- dense --------------------------------------------------------------------------------------------------------- */
 
-/* Entries m and on of dA x + dB u: `vectors` vectors, of which the last has `count` entries. */
-INLINE void dense_block(const cpu_recurrence *row, int64_t m, int64_t vectors, int64_t count, double u)
+/* Entries m and on of dA x + dB u: `wide` vectors, of which the last has `count` entries. */
+INLINE void dense_block(const cpu_recurrence *row, int64_t m, int64_t wide, int64_t count, double u)
 {
     int64_t state = 2 * row->modes;
     lanes sum[4] = {{0}, {0}, {0}, {0}};
     const double *column = row->dA + row->system + m, *b = row->b + row->system + m;
     for (int64_t k = 0; k < state; k++, column += state)
-        for (int64_t i = 0; i < vectors; i++) sum[i] += load(column + i * LANES, count) * row->x[k];
-    for (int64_t i = 0; i < vectors; i++)
+        for (int64_t i = 0; i < wide; i++) sum[i] += load(column + i * LANES, count) * row->x[k];
+    for (int64_t i = 0; i < wide; i++)
         store(row->scratch + m + i * LANES, count, sum[i] + load(b + i * LANES, count) * u);
 }
 
