@@ -81,18 +81,21 @@ static cpu_complex difference(const cpu_power *power, int64_t i, int64_t j, int 
     return (cpu_complex){re[i] - re[j], half ? im[i] + im[j] : im[i] - im[j]};
 }
 
-/* Entries whose eigenvalues nearly coincide; 0 if they are too many: one costs O(N), a squaring O(N^2). */
+/* Entries whose eigenvalues nearly coincide, (i,j) with (j,i); 0 if they are too many: one costs O(N), a squaring O(N^2). The
+ * bound is twice that of the level, which rounds otherwise. */
 static int find_carried(cpu_power *power, const double *sizes)
 {
     cpu_displacement *d = &power->displacement;
+    const double *left = sizes, *right = sizes + d->padded;
     for (int i = 0; i < d->modes; i++)
-        for (int j = 0; j < d->modes; j++)
+        for (int j = 0; j < i; j++)
             for (int half = 0; half < 2; half++) {
                 cpu_complex gap = difference(power, i, j, half);
-                double bound = sizes[i] * (sizes[d->padded + j] / (CPU_NEAR * CPU_NEAR)) + CPU_NEAR_LEAST;
-                if (i == j || gap.re * gap.re + gap.im * gap.im >= 2 * bound) continue;
-                if (d->carried_count == d->modes) return 0;
+                double bound = (left[i] * right[j] + left[j] * right[i]) / (CPU_NEAR * CPU_NEAR) + CPU_NEAR_LEAST;
+                if (gap.re * gap.re + gap.im * gap.im >= 2 * bound) continue;
+                if (d->carried_count + 2 > d->modes) return 0;
                 d->carried[d->carried_count++] = (cpu_carried){i, j, half};
+                d->carried[d->carried_count++] = (cpu_carried){j, i, half};
             }
     return 1;
 }
@@ -361,7 +364,9 @@ int cpu_power_is_finite(const cpu_power *power)
     const cpu_displacement *d = &power->displacement;
     int64_t state = 2 * d->modes;
     if (power->is_dense) return cpu_first_not_finite(state * state, power->dense) < 0;
-    return cpu_first_not_finite(commuting_rows(d->rank) * d->padded, power->x.u) < 0;
+    int64_t columns = d->rank * 2 * d->padded;
+    if (cpu_first_not_finite(columns, power->x.u) >= 0 || cpu_first_not_finite(4 * d->padded, power->x.own) >= 0) return 0;
+    return d->rank == 1 || cpu_first_not_finite(columns, power->x.v) < 0;
 }
 
 void cpu_power_double(cpu_power *power)

@@ -41,13 +41,15 @@ static int invert(const cpu_displacement *d, const double *lambda, const double 
     const double *re = lambda, *im = lambda + d->padded;
     lanes_mask near = {0};
     for (int64_t first = 0; first < d->padded; first += LANES) {
-        lanes re_i = load(re + first), im_i = load(im + first), size_i = load(sizes + first);
+        lanes re_i = load(re + first), im_i = load(im + first);
+        lanes left_i = load(sizes + first), right_i = load(sizes + d->padded + first);
         double *strip = inverse_of(d, first);
         for (int64_t j = 0; j < d->modes; j++) {
             lanes gap = re_i - re[j], apart = im_i - im[j], across = im_i + im[j];
             lanes square_apart = gap * gap + apart * apart, square_across = gap * gap + across * across;
             if (j >= first && j < first + LANES) square_apart[j - first] = square_across[j - first] = INFINITY;
-            lanes bound = size_i * (sizes[d->padded + j] / (CPU_NEAR * CPU_NEAR)) + CPU_NEAR_LEAST;
+            lanes bound = left_i * sizes[d->padded + j] + right_i * sizes[j];
+            bound = bound * (1 / (CPU_NEAR * CPU_NEAR)) + CPU_NEAR_LEAST;
             near |= (square_apart < bound) | (square_across < bound);
             lanes of_apart = 1 / square_apart, of_across = 1 / square_across;
             double *to = strip + j * PART;

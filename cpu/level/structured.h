@@ -21,8 +21,9 @@ typedef struct cpu_carried {
     int32_t i, j, half;
 } cpu_carried;
 
-/* Eigenvalues nearly coincide where |L_i| |R_j| is more than this times their distance: a quotient loses as much. */
-#define CPU_NEAR 256.0
+/* Eigenvalues nearly coincide where |L_i| |R_j| is more than this times their distance: a quotient loses as much. Undamped
+ * layers, whose I - X is nearly singular, show every digit of it. */
+#define CPU_NEAR 4.0
 /* So that what is divided by is never 0. */
 #define CPU_NEAR_LEAST 1e-200
 
