@@ -187,11 +187,6 @@ typedef struct complex_lanes {
     lanes re, im;
 } complex_lanes;
 
-static inline complex_lanes load_pair(const double *split, int64_t padded, int64_t first)
-{
-    return (complex_lanes){load(split + first), load(split + padded + first)};
-}
-
 static inline void store_pair(double *split, int64_t padded, int64_t first, complex_lanes value)
 {
     cpu_store_doubles(split + first, value.re);
