@@ -3,6 +3,8 @@ set(S4_CPU_LEVEL_SOURCES
     cpu/level/cauchy.c
     cpu/level/vandermonde.c
     cpu/level/convolve.c
+    cpu/level/step.c
+    cpu/level/structured.c
     )
 
 set(s4_level_base "")

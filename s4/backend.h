@@ -195,11 +195,31 @@ static inline int64_t s4_hippo_scratch(int64_t modes)
            (3 + 5 * state);
 }
 
-/* Doubles of set-up scratch a thread has: three N x N matrices and ten rows of N. */
+/* Modes in vectors of any width. */
+static inline int64_t s4_padded_modes(int64_t modes)
+{
+    return (modes + 7) / 8 * 8;
+}
+
+/* Doubles in which cpu/structured_power.c has a power of dA: inverses of differences of eigenvalues, two strips, two
+ * matrices of which it keeps some rows, dA, and rows; any rank. */
+static inline int64_t s4_structured_power(int64_t modes)
+{
+    int64_t padded = s4_padded_modes(modes), rows = (4 + 2 * 4 + 6) * S4_RANK_MAX + 2 * 4 + 12;
+    return modes * (4 * padded + 2 * 4 * 8 + 2 * 2 + 2) + rows * padded;
+}
+
+/* Doubles of set-up scratch a thread has: two N x N matrices, or a structured power in their place; one more matrix, and
+ * ten rows of N. */
+static inline int64_t s4_setup_front(int64_t modes)
+{
+    int64_t power = s4_structured_power(modes), dense = 2 * (2 * modes) * (2 * modes);
+    return power > dense ? power : dense;
+}
 static inline int64_t s4_setup_lane(int64_t modes)
 {
     int64_t state = 2 * modes;
-    return ((3 * state + 10) * state + 7) / 8 * 8;
+    return (s4_setup_front(modes) + (state + 10) * state + 7) / 8 * 8;
 }
 
 /* Blocks of samples on their way at a time. */

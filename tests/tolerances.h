@@ -43,6 +43,8 @@
 /* C~ back to C without a kept C, and from C~ to another length: the condition of I - dA^L of the test's layers,
  * which is under 1e3. */
 #define TOLERANCE_UNDO 1e-11
+/* Powers by displacement structure, of max(1, |dA^L|): dense ones in double miss 3e-13 at L = 1000. */
+#define TOLERANCE_STRUCTURED_POWER 5e-13
 /* Powers of dA by repeated squaring against plain repeated multiplication. */
 #define TOLERANCE_POWER 1e-12
 /* The same at dt = 1e-5, N = 64: the condition of I - dA^L is 1e5 and more. */
