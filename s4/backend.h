@@ -64,8 +64,9 @@ typedef enum s4_buffer {
     S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
     S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): CPU scratch of states_backward */
     S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place */
-    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch) */
-    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
+    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch); GPU: s4_gpu_kernel_scratch */
+    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, 1+2R, row stride of L), GPU, DPLR, training: factors of the sums'
+                                  * adjoints */
     S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
     S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
     S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, M, F): of forward and backward kernel together */
@@ -103,6 +104,20 @@ static inline int64_t s4_kernel_scratch(const s4_shape *s)
     if (s->mode == S4_MODE_DPLR) return s->modes * (4 + 4 * (1 + s->rank) * (1 + s->rank));
     int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
     return 2 * s->modes * (m + rows) + S4_DIAGONAL_TERMS * s->modes;
+}
+
+/* Doubles of that scratch on the GPU, whose lanes are tile_channels rows of C~ (DPLR) or channels (diagonal). In front of
+ * all lanes' is the index of the first number of a kernel that is not finite. DPLR: sums per mode; diagonal: both matrices
+ * of the product, weights of the modes, sums over samples of every kernel, and for dss what the modes that grow give. */
+#define S4_GPU_KERNEL_INDEX 32
+static inline int64_t s4_gpu_mode_sums(int64_t rank) { return 2 + 2 * (1 + rank) * (1 + rank); }
+static inline int64_t s4_gpu_kernel_scratch(const s4_shape *s)
+{
+    int64_t n = s->modes, lanes = s->tile_channels;
+    if (s->mode == S4_MODE_DPLR) return S4_GPU_KERNEL_INDEX + lanes * n * s4_gpu_mode_sums(s->rank);
+    int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
+    int64_t growing = s->discretisation == S4_DSS ? s->kernels * s->kernel_length : 0;
+    return S4_GPU_KERNEL_INDEX + lanes * (2 * n * (m + rows + 1 + 2 * s->kernels) + growing);
 }
 
 /* Doubles of scratch of a HiPPO initialisation: a complex N x N matrix, its eigenvalues, and the work areas of their search,
