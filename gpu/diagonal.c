@@ -41,8 +41,7 @@ s4_status gpu_diagonal_kernels(const s4_task *task, const char *operation)
         GPU_TRY(gpu_launched(device, gpu_launch_powers(&tile, device->stream), operation, "k_powers"));
         if (s->discretisation == S4_DSS)
             GPU_TRY(gpu_launched(device, gpu_launch_growing_product(&tile, device->stream), operation, "k_product"));
-        GPU_TRY(
-            gpu_launched(device, gpu_launch_product(&tile, s->dtype, out, device->stream), operation, "k_product"));
+        GPU_TRY(gpu_launched(device, gpu_launch_product(&tile, s->dtype, out, device->stream), operation, "k_product"));
     }
     return S4_OK;
 }

@@ -1,11 +1,11 @@
 /*
  * The kernel stage: effective parameters -> K, and dL/dK -> gradients of the effective parameters. Those of a diagonal
- * system are in diagonal.c. DPLR: the kernels of the block, (channel, kernel) with kernels inside, are taken in tiles of
- * exactly tile_channels, the last filled up with zeros: a lane of a tile is a kernel. So one FFT plan serves all.
+ * system are in diagonal.c. DPLR: the kernels of the block, (channel, kernel) with kernels inside, are taken in tiles
+ * of exactly tile_channels, the last filled up with zeros: a lane of a tile is a kernel. So one FFT plan serves all.
  *
  * A kernel that is not finite is an error, which names the first such channel and frequency or sample, where the host
- * waits for the device anyway: when kernels are made at refresh, or to be handed out. Where they are made again in every
- * forward and backward pass, which must not wait, nobody asks.
+ * waits for the device anyway: when kernels are made at refresh, or to be handed out. Where they are made again in
+ * every forward and backward pass, which must not wait, nobody asks.
  */
 #include "gpu/kernel.h"
 
@@ -88,7 +88,7 @@ static s4_status dplr_backward(const s4_task *task, const char *operation)
     return S4_OK;
 }
 
-/* ---- both kinds of systems ----------------------------------------------------------------------------------------- */
+/* ---- both kinds of systems --------------------------------------------------------------------------------------- */
 
 static int64_t frequencies_of(int64_t length) { return length / 2 + 1; }
 static int64_t samples_of(int64_t length) { return length; }

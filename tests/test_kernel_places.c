@@ -1,6 +1,6 @@
 /*
- * The kernel stage of the place of the environment against that of the CPU, forward and backward: every kind of layer at
- * every kind of length, and what both say of kernels that are not finite.
+ * The kernel stage of the place of the environment against that of the CPU, forward and backward: every kind of layer
+ * at every kind of length, and what both say of kernels that are not finite.
  */
 #include <math.h>
 #include <stdio.h>
@@ -38,14 +38,12 @@ static void say(const layer_shape *s, int64_t length, s4_dtype dtype)
 {
     about("%s %s, rank %d, %d channels%s%s, length %d, %s", s4_mode_name(s->mode),
           s4_discretisation_name(s->discretisation), (int)s->rank, s->channels ? (int)s->channels : 1,
-          s->bidirectional ? ", bidirectional" : "", s->dt_untied ? ", untied" : "", (int)length,
-          s4_dtype_name(dtype));
+          s->bidirectional ? ", bidirectional" : "", s->dt_untied ? ", untied" : "", (int)length, s4_dtype_name(dtype));
 }
 
 static s4_context *context_of_gpu(void)
 {
-    if (!place_has_gpu())
-        cr_skip_test("no GPU place in this run");
+    if (!place_has_gpu()) cr_skip_test("no GPU place in this run");
     return context_open();
 }
 
@@ -53,8 +51,7 @@ static s4_context *context_of_gpu(void)
 static s4_layer *layer_of(const layer_shape *given, uint64_t seed)
 {
     layer_shape shape = *given;
-    if (shape.discretisation != S4_DSS)
-        return layer_random(&shape, seed);
+    if (shape.discretisation != S4_DSS) return layer_random(&shape, seed);
     shape.plain_transforms = 0;
     shape.dt_transform = S4_TRANSFORM_EXP;
     s4_layer *layer = layer_random(&shape, seed);
@@ -96,8 +93,7 @@ Test(kernel_places, kernels)
 static void compare_backward(s4_context *context, s4_layer *layer, int64_t length, s4_dtype dtype)
 {
     s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, dtype, 2, length, length);
-    if (!session_offered(context, &problem))
-        return;
+    if (!session_offered(context, &problem)) return;
     const int64_t inputs = 2 * problem.d_model * length;
     random_source random = {(uint64_t)length};
     const double *u = random_samples(&random, inputs), *dy = random_samples(&random, inputs * problem.channels);
@@ -138,8 +134,8 @@ Test(kernel_places, long_kernels)
     enum { L = 1 << 16 };
     s4_context *context = context_of_gpu();
     for (int method = S4_BILINEAR; method <= S4_DSS; method++) {
-        const layer_shape shape = {.mode = S4_MODE_DIAG, .discretisation = (s4_discretisation)method, .d_model = 1,
-                                   .d_state = 6};
+        const layer_shape shape = {
+            .mode = S4_MODE_DIAG, .discretisation = (s4_discretisation)method, .d_model = 1, .d_state = 6};
         say(&shape, L, S4_F64);
         s4_layer *layer = layer_random(&shape, 7); /* all transforms none */
         for (int n = 0; n < 3; n++) {
@@ -164,8 +160,7 @@ Test(kernel_places, many_modes)
     s4_context *context = context_of_gpu();
     for (int k = 0; k < 3; k++) {
         s4_layer *layer = layer_random(&wide[k], 8);
-        if (wide[k].mode == S4_MODE_DPLR)
-            must(s4_layer_setup(context, layer, 12));
+        if (wide[k].mode == S4_MODE_DPLR) must(s4_layer_setup(context, layer, 12));
         say(&wide[k], 12, S4_F64);
         compare_kernels(context, layer, 12, S4_F64);
         compare_backward(context, layer, 12, S4_F64);
@@ -174,18 +169,50 @@ Test(kernel_places, many_modes)
     s4_context_destroy(context);
 }
 
-/* ---- kernels that are not finite ------------------------------------------------------------------------------------- */
+/* p = 0: all but its first power are 0, and its logarithm is nothing to take. */
+Test(kernel_places, pole_of_zero)
+{
+    static const layer_shape shape = {.mode = S4_MODE_DIAG, .d_model = 2, .d_state = 4}; /* all transforms none */
+    s4_context *context = context_of_gpu();
+    s4_layer *layer = layer_random(&shape, 3);
+    layer_data(layer, S4_PARAMETER_INV_DT)[1] = 0.5;
+    layer_data(layer, S4_PARAMETER_A_REAL)[2] = 4; /* 2 / dt */
+    layer_data(layer, S4_PARAMETER_A_IMAG)[2] = 0;
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    say(&shape, 40, S4_F64);
+    compare_kernels(context, layer, 40, S4_F64);
+    compare_backward(context, layer, 40, S4_F64);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
+/* Powers beyond all numbers of a mode that a bandlimit takes out. */
+Test(kernel_places, bandlimited_growth)
+{
+    static const layer_shape shape = {.mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .d_model = 2, .d_state = 4,
+                                      .bandlimit = 0.5};
+    s4_context *context = context_of_gpu();
+    s4_layer *layer = layer_random(&shape, 3);
+    layer_data(layer, S4_PARAMETER_INV_DT)[1] = 0.5;
+    layer_data(layer, S4_PARAMETER_A_REAL)[2] = -300;
+    layer_data(layer, S4_PARAMETER_A_IMAG)[2] = 6;
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    say(&shape, 40, S4_F64);
+    compare_kernels(context, layer, 40, S4_F64);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
+/* ---- kernels that are not finite ----------------------------------------------------------------------------------- */
 
 static void expect_singular(s4_context *context, s4_layer *layer, s4_direction direction, const char *word)
 {
     const s4_problem problem = problem_of(layer, direction, S4_F64, 1, 8, 8);
-    if (!session_offered(context, &problem))
-        return;
+    if (!session_offered(context, &problem)) return;
     double K[4 * 4 * 8];
     session s = session_open(context, &problem);
     s4_status status = s4_plan_refresh(s.plan, layer, s.workspace);
-    if (direction == S4_DIRECTION_KERNEL && !status)
-        status = s4_plan_kernel(s.plan, layer, s.workspace, K);
+    if (direction == S4_DIRECTION_KERNEL && !status) status = s4_plan_kernel(s.plan, layer, s.workspace, K);
     must_refuse(status, S4_ERROR_SINGULAR, word);
     session_close(&s);
 }
@@ -201,13 +228,16 @@ Test(kernel_places, singular)
         char word[64];
     } cases[] = {
         /* A has the eigenvalue 0: Lambda = 1, P = (1 + i)/2. */
-        {{.mode = S4_MODE_DPLR, .d_model = H, .d_state = 2, .rank = 1, .channels = 2}, -1,
+        {{.mode = S4_MODE_DPLR, .d_model = H, .d_state = 2, .rank = 1, .channels = 2},
+         -1,
          "channel 2 (row 0 of C) is not finite at frequency 0 of 0 ... 4"},
         /* Lambda = 2 / dt */
-        {{.mode = S4_MODE_DIAG, .d_model = H, .d_state = 2, .channels = 2}, -4,
+        {{.mode = S4_MODE_DIAG, .d_model = H, .d_state = 2, .channels = 2},
+         -4,
          "channel 2 (row 0 of C) is not finite at sample 0 of 0 ... 7"},
         /* e^(a l) beyond all numbers, a = 150 */
-        {{.mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .d_model = H, .d_state = 2, .channels = 2}, -300,
+        {{.mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .d_model = H, .d_state = 2, .channels = 2},
+         -300,
          "channel 2 (row 0 of C) is not finite at sample 4 of 0 ... 7"},
     };
     s4_context *context = context_open();

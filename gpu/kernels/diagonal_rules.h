@@ -49,12 +49,9 @@ static inline __device__ complex_d bilinear_inverse(complex_d a)
 
 static inline __device__ double dss_softened(complex_d x) { return norm(x) + 1e-7; }
 static inline __device__ complex_d dss_recip(complex_d x) { return (1 / dss_softened(x)) * conj(x); }
-static inline __device__ double dss_step(const diagonal_mode &mode)
-{
-    return mode.lambda.re > 0 ? -mode.dt : mode.dt;
-}
+static inline __device__ double dss_step(const diagonal_mode &mode) { return mode.lambda.re > 0 ? -mode.dt : mode.dt; }
 
-/* ---- dt, Lambda -> p, w -------------------------------------------------------------------------------------------- */
+/* ---- dt, Lambda -> p, w ------------------------------------------------------------------------------------------ */
 
 static inline __device__ diagonal_pole pole_of(s4_discretisation rule, const diagonal_mode &mode)
 {
@@ -81,7 +78,7 @@ static inline __device__ complex_d weight_of(s4_discretisation rule, const diago
     return mode.dt * (rule == S4_ZOH ? phi1(a) : bilinear_inverse(a));
 }
 
-/* ---- and back ------------------------------------------------------------------------------------------------------- */
+/* ---- and back ---------------------------------------------------------------------------------------------------- */
 
 static inline __device__ mode_gradient bilinear_chain(const diagonal_mode &mode, complex_d g_pole, complex_d g_weight)
 {

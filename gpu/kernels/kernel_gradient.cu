@@ -69,14 +69,16 @@ __global__ void __launch_bounds__(gpu_threads, 2)
 }
 
 /* Modes that one block sums for, so that an adjoint is read once for several; bounded by registers. */
-template <int R> constexpr int group = R == 1 ? 2 : 1;
+template <int R> constexpr int group = R == 1 ? 2 : R == 2 ? 1 : 1;
+/* Blocks that a multiprocessor can hold: so many registers are left to each. */
+template <int R> constexpr int blocks = R <= 2 ? 4 : R == 3 ? 3 : 2;
 /* X, Y of all pairs, then U, V. */
 template <int R> constexpr int mode_sums = 2 * pairs<R> + 2;
 
 /* Step 3: one block per kernel and group of modes; its threads share the frequencies. */
 template <int R>
-__global__ void __launch_bounds__(gpu_threads, R <= 2 ? 4 : 2)
-    k_mode_sums(gpu_kernel_tile t, int64_t groups, int64_t stride, const double2 *__restrict__ adjoint,
+__global__ void __launch_bounds__(gpu_threads, blocks<R>)
+    k_mode_sums(gpu_kernel_tile t, int64_t groups, int64_t stride, const double *__restrict__ adjoint,
                 double *__restrict__ terms)
 {
     constexpr int modes = group<R>, values = modes * mode_sums<R>;
@@ -100,7 +102,7 @@ __global__ void __launch_bounds__(gpu_threads, R <= 2 ? 4 : 2)
         for (int pair = 0; pair < pairs<R>; pair++) sum_x[m][pair] = sum_y[m][pair] = 0;
     }
 
-    const double2 *of_lane = adjoint + lane * factors<R> * pair_stride;
+    const double *adjoint_of_lane = adjoint + lane * factors<R> * stride;
     GPU_ROLLED
     for (int64_t k = int64_t(threadIdx.x); k < frequencies; k += gpu_threads) {
         const angle a = frequency_angle(k, t.length);
@@ -113,22 +115,18 @@ __global__ void __launch_bounds__(gpu_threads, R <= 2 ? 4 : 2)
         GPU_UNROLL
         for (int pair = 0; pair < pairs<R>; pair++) {
             const int b = pair / (1 + R), c = pair % (1 + R);
-            const double2 of_y = of_lane[b * pair_stride + k];
-            double2 g = of_y;
-            if (c > 0) {
-                const double2 of_x = of_lane[(R + c) * pair_stride + k];
-                g.x = of_y.x * of_x.x - of_y.y * of_x.y;
-                g.y = of_y.x * of_x.y + of_y.y * of_x.x;
-            }
+            complex_d g = load_complex(adjoint_of_lane, b * pair_stride + k);
+            if (c > 0) g = g * load_complex(adjoint_of_lane, (R + c) * pair_stride + k);
+            const complex_d even = (-2 * a.cosine) * g, odd = (4 * a.sine) * g;
             GPU_UNROLL
             for (int m = 0; m < modes; m++) {
                 /* volatile: read at every frequency rather than held in registers, which are needed for sums */
                 const volatile double *of_pair = stage + m * staged<R> + 2 + 2 * pair;
-                const double num_re = -2 * a.cosine * of_pair[1], num_im = 4 * a.sine * of_pair[0];
-                sum_x[m][pair] += a.cosine * (g.x * r[m].re + g.y * r[m].im);
-                sum_y[m][pair] += a.sine * (g.x * r[m].im - g.y * r[m].re);
-                z[m].re += g.x * num_re + g.y * num_im;
-                z[m].im += g.x * num_im - g.y * num_re;
+                const double p = of_pair[0], q = of_pair[1];
+                sum_x[m][pair] += even.re * r[m].re + even.im * r[m].im;
+                sum_y[m][pair] += odd.re * r[m].im - odd.im * r[m].re;
+                z[m].re += even.re * q + odd.im * p;
+                z[m].im += odd.re * p - even.im * q;
             }
         }
         GPU_UNROLL
@@ -147,8 +145,9 @@ __global__ void __launch_bounds__(gpu_threads, R <= 2 ? 4 : 2)
         for (int pair = 0; pair < pairs<R>; pair++) {
             const double x = warp_sum(sum_x[m][pair]), y = warp_sum(sum_y[m][pair]);
             if (writes) {
-                mine[m * mode_sums<R> + pair] = x;
-                mine[m * mode_sums<R> + pairs<R> + pair] = y;
+                /* what the loop multiplied with is -2 c g and 4 S g */
+                mine[m * mode_sums<R> + pair] = -0.5 * x;
+                mine[m * mode_sums<R> + pairs<R> + pair] = 0.25 * y;
             }
         }
         const double u = warp_sum(sum_u[m]), v = warp_sum(sum_v[m]);
@@ -257,8 +256,7 @@ cudaError_t launch_sums(const gpu_kernel_tile &t, const double *adjoint, double 
     const int64_t groups = (t.system.modes + group<R> - 1) / group<R>;
     const size_t shared = (group<R> * staged<R> + gpu_warps * group<R> * mode_sums<R>)*sizeof(double);
     const cudaLaunchConfig_t config = grid_config(t.count, groups, shared, stream);
-    return cudaLaunchKernelEx(&config, k_mode_sums<R>, t, groups, s4_row_stride(t.length),
-                              reinterpret_cast<const double2 *>(adjoint), terms);
+    return cudaLaunchKernelEx(&config, k_mode_sums<R>, t, groups, s4_row_stride(t.length), adjoint, terms);
 }
 template <int R>
 cudaError_t launch_gradients(const gpu_kernel_tile &t, const double *terms, const s4_system_gradient &gradient,

@@ -4,8 +4,8 @@
  *   phi1(a) = (e^a - 1)/a = sum_k a^k/(k+1)!,   phi1'(a) = (e^a - phi1(a))/a = sum_k (k+1) a^k/(k+2)!.
  *
  * Sine and cosine take the nearest multiple of a quarter turn off first, with pi/2 in two parts and fused
- * multiplications, so that the error of a phase of many turns is that of the phase itself. (The library's own sine would
- * do it in local memory.)
+ * multiplications, so that the error of a phase of many turns is that of the phase itself. (The library's own sine
+ * would do it in local memory.)
  */
 #ifndef GPU_KERNELS_PHI_H
 #define GPU_KERNELS_PHI_H

@@ -1,6 +1,6 @@
 /*
- * The effective parameters of a channel h, and its rows of C: kernel k of the channel is made from row k. Channels share
- * Lambda, B and P with the other channels of their copy.
+ * The effective parameters of a channel h, and its rows of C: kernel k of the channel is made from row k. Channels
+ * share Lambda, B and P with the other channels of their copy.
  */
 #ifndef GPU_KERNELS_SYSTEM_H
 #define GPU_KERNELS_SYSTEM_H

@@ -3,8 +3,8 @@
  *
  *   K[m j + i] = 2 Re sum over n of (c_n p_n^(m j)) p_n^i,
  *
- * a product of two small matrices for every kernel. Modes of dss that grow count their samples from the last: their sums
- * are made first, in reverse order, and the others are added to them.
+ * a product of two small matrices for every kernel. Modes of dss that grow count their samples from the last: their
+ * sums are made first, in reverse order, and the others are added to them.
  */
 #include "gpu/kernels/vandermonde.h"
 
@@ -37,9 +37,9 @@ static inline __host__ __device__ int rows_of_block(int64_t columns)
     return int(rows < rows_of_block_max ? rows : rows_of_block_max);
 }
 
-/* Stages c_n p_n^(m j) of modes [first, first + count) and rows [first_row, first_row + rows), and for each mode whether
- * it takes part: 0 if it belongs to the other order of samples, or if its c is 0, whatever its powers are. All threads
- * take part, a barrier must follow. */
+/* Stages c_n p_n^(m j) of modes [first, first + count) and rows [first_row, first_row + rows), and for each mode
+ * whether it takes part: 0 if it belongs to the other order of samples, or if its c is 0, whatever its powers are. All
+ * threads take part, a barrier must follow. */
 static inline __device__ void stage_factors(const gpu_diagonal_tile &t, int64_t lane, int64_t k, bool growing,
                                             int64_t first, int count, int64_t first_row, int rows, double2 *factors,
                                             double *takes_part)
@@ -58,8 +58,8 @@ static inline __device__ void stage_factors(const gpu_diagonal_tile &t, int64_t 
     }
 }
 
-/* A block: rows and columns of one kernel. A thread: one column, and rows that follow each other. `kernel` gets the sums
- * of the modes that do not grow and what is there of the others; without it, `growing` gets theirs. */
+/* A block: rows and columns of one kernel. A thread: one column, and rows that follow each other. `kernel` gets the
+ * sums of the modes that do not grow and what is there of the others; without it, `growing` gets theirs. */
 template <typename T>
 __global__ void __launch_bounds__(gpu_threads, 4)
     k_product(gpu_diagonal_tile t, int64_t row_parts, int64_t column_parts, T *__restrict__ kernel)
@@ -108,8 +108,7 @@ __global__ void __launch_bounds__(gpu_threads, 4)
         }
         const double sum = t.discretisation == S4_DSS ? growing[l] + sums[v] : sums[v];
         kernel[row_in_block(t, lane, k) * t.length + l] = T(2 * sum);
-        if (!is_finite(sum))
-            report_index(t.bad_index, (channel_of_lane(t, lane) * t.kernels + k) * t.length + l);
+        if (!is_finite(sum)) report_index(t.bad_index, (channel_of_lane(t, lane) * t.kernels + k) * t.length + l);
     }
 }
 

@@ -5,8 +5,8 @@
  *      moment_n = sum over l of G_l conj(p_n^l) = sum over i of conj(p_n^i) (sum over j of G_(m j + i) conj(p_n^(m j)))
  *      slope_n  = sum over l of l G_l conj(p_n^(l-1)): the same of (l+1) G_(l+1). Log p appears nowhere: p may be 0.
  *    Modes that grow count l from the last sample.
- * 2. Modes: gc = 2 moment, gp = 2 conj(c) slope, gC = conj(B w) gc, gB = conj(C w) gc, gw = conj(C B) gc, then from p and
- *    w to Lambda and dt. B, p and w belong to all kernels of the channel: theirs are summed, k rising.
+ * 2. Modes: gc = 2 moment, gp = 2 conj(c) slope, gC = conj(B w) gc, gB = conj(C w) gc, gw = conj(C B) gc, then from p
+ * and w to Lambda and dt. B, p and w belong to all kernels of the channel: theirs are summed, k rising.
  */
 #include "gpu/kernels/vandermonde.h"
 
@@ -27,6 +27,7 @@ __global__ void __launch_bounds__(gpu_threads, 4)
     const int present = int(modes - first < group ? modes - first : group);
     const int64_t columns = columns_of_block(t), last = t.length - 1;
     const double *of_row = gradient + row_in_block(t, lane, k) * t.length;
+    const bool reversible = t.discretisation == S4_DSS;
 
     int64_t mode[group]; /* beyond the last, the last once more: summed, never stored */
     bool growing[group];
@@ -50,7 +51,8 @@ __global__ void __launch_bounds__(gpu_threads, 4)
             if (l > last) break;
             const double weight = double(l + 1);
             const double G = of_row[l], next = l < last ? weight * of_row[l + 1] : 0;
-            const double from_end = of_row[last - l], before = l < last ? weight * of_row[last - l - 1] : 0;
+            const double from_end = reversible ? of_row[last - l] : 0;
+            const double before = reversible && l < last ? weight * of_row[last - l - 1] : 0;
             GPU_UNROLL
             for (int g = 0; g < group; g++) {
                 const complex_d p = load_complex(t.coarse, mode[g] * t.rows + j);
@@ -76,8 +78,8 @@ __global__ void __launch_bounds__(gpu_threads, 4)
 
     GPU_UNROLL
     for (int value = 0; value < values; value++) {
-        const double of_threads = warp_sum(total[value]);
-        if (threadIdx.x % 32 == 0) of_warp[int(threadIdx.x) / 32 * values + value] = of_threads;
+        const double of_lanes = warp_sum(total[value]);
+        if (threadIdx.x % 32 == 0) of_warp[int(threadIdx.x) / 32 * values + value] = of_lanes;
     }
     __syncthreads();
     for (int i = int(threadIdx.x); i < present * mode_values; i += gpu_threads) {
