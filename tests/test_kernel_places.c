@@ -186,6 +186,35 @@ Test(kernel_places, pole_of_zero)
     s4_context_destroy(context);
 }
 
+/* a near 0, where quotients of what is near 0 are series; and on both sides of where the series end. */
+Test(kernel_places, small_steps)
+{
+    static const double dt[] = {1e-6, 1e-3, 3e-2, 0.4};
+    s4_context *context = context_of_gpu();
+    for (int method = S4_BILINEAR; method <= S4_ZOH; method++) {
+        const layer_shape shape = {.mode = S4_MODE_DIAG, .discretisation = (s4_discretisation)method, .d_model = 4,
+                                   .d_state = 4}; /* all transforms none */
+        say(&shape, 20, S4_F64);
+        s4_layer *layer = layer_random(&shape, 4);
+        memcpy(layer_data(layer, S4_PARAMETER_INV_DT), dt, sizeof dt);
+        for (int i = 0; i < 8; i++) layer_data(layer, S4_PARAMETER_A_REAL)[i] = 0.5 + i % 2;
+        must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+        compare_kernels(context, layer, 20, S4_F64);
+        s4_layer_destroy(layer);
+        for (int h = 0; h < 4; h++) { /* one at a time: gradients are compared with the largest */
+            layer_shape one = shape;
+            one.d_model = 1;
+            layer = layer_random(&one, 4);
+            layer_data(layer, S4_PARAMETER_INV_DT)[0] = dt[h];
+            layer_data(layer, S4_PARAMETER_A_REAL)[0] = layer_data(layer, S4_PARAMETER_A_REAL)[1] = 1;
+            must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+            compare_backward(context, layer, 2, S4_F64);
+            s4_layer_destroy(layer);
+        }
+    }
+    s4_context_destroy(context);
+}
+
 /* Powers beyond all numbers of a mode that a bandlimit takes out. */
 Test(kernel_places, bandlimited_growth)
 {
