@@ -192,7 +192,9 @@ Test(kernel_places, small_steps)
     static const double dt[] = {1e-6, 1e-3, 3e-2, 0.4};
     s4_context *context = context_of_gpu();
     for (int method = S4_BILINEAR; method <= S4_ZOH; method++) {
-        const layer_shape shape = {.mode = S4_MODE_DIAG, .discretisation = (s4_discretisation)method, .d_model = 4,
+        const layer_shape shape = {.mode = S4_MODE_DIAG,
+                                   .discretisation = (s4_discretisation)method,
+                                   .d_model = 4,
                                    .d_state = 4}; /* all transforms none */
         say(&shape, 20, S4_F64);
         s4_layer *layer = layer_random(&shape, 4);
@@ -201,12 +203,14 @@ Test(kernel_places, small_steps)
         must(s4_layer_changed(layer, S4_PARAMETER_ALL));
         compare_kernels(context, layer, 20, S4_F64);
         s4_layer_destroy(layer);
-        for (int h = 0; h < 4; h++) { /* one at a time: gradients are compared with the largest */
+        for (int h = 0; h < 4; h++) { /* one at a time, C so large that no gradient is small beside others */
             layer_shape one = shape;
             one.d_model = 1;
+            one.dt_transform = S4_TRANSFORM_EXP;
             layer = layer_random(&one, 4);
-            layer_data(layer, S4_PARAMETER_INV_DT)[0] = dt[h];
+            layer_data(layer, S4_PARAMETER_INV_DT)[0] = log(dt[h]);
             layer_data(layer, S4_PARAMETER_A_REAL)[0] = layer_data(layer, S4_PARAMETER_A_REAL)[1] = 1;
+            for (int i = 0; i < 4; i++) layer_data(layer, S4_PARAMETER_C)[i] /= dt[h];
             must(s4_layer_changed(layer, S4_PARAMETER_ALL));
             compare_backward(context, layer, 2, S4_F64);
             s4_layer_destroy(layer);
@@ -218,8 +222,8 @@ Test(kernel_places, small_steps)
 /* Powers beyond all numbers of a mode that a bandlimit takes out. */
 Test(kernel_places, bandlimited_growth)
 {
-    static const layer_shape shape = {.mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .d_model = 2, .d_state = 4,
-                                      .bandlimit = 0.5};
+    static const layer_shape shape = {
+        .mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .d_model = 2, .d_state = 4, .bandlimit = 0.5};
     s4_context *context = context_of_gpu();
     s4_layer *layer = layer_random(&shape, 3);
     layer_data(layer, S4_PARAMETER_INV_DT)[1] = 0.5;
@@ -232,7 +236,7 @@ Test(kernel_places, bandlimited_growth)
     s4_context_destroy(context);
 }
 
-/* ---- kernels that are not finite ----------------------------------------------------------------------------------- */
+/* ---- kernels that are not finite ------------------------------------------------------------ */
 
 static void expect_singular(s4_context *context, s4_layer *layer, s4_direction direction, const char *word)
 {
