@@ -6,7 +6,6 @@
 
 #include "expect.h"
 #include "layers.h"
-#include "place.h"
 #include "session.h"
 #include "tolerances.h"
 
