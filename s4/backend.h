@@ -83,8 +83,9 @@ typedef enum s4_buffer {
     S4_BUFFER_STATE_SUMS,        /* double (H, s4_state_sums(shape), N): sums of states_backward, see s4_state_sums */
     S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place; CPU, DPLR:
                                   * (lanes, kernels, row stride of L) */
-    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch; CPU: s4_cpu_kernel_scratch) */
-    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
+    S4_BUFFER_KERNEL_TERMS,      /* double: CPU (lanes, s4_cpu_kernel_scratch), GPU s4_gpu_kernel_scratch */
+    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, 1+2R, row stride of L), GPU, DPLR, training: factors of the sums'
+                                  * adjoints */
     S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
     S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
     S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, M, F): of forward and backward kernel together */
@@ -144,16 +145,6 @@ static inline int64_t s4_vandermonde_width(int64_t length)
     return m;
 }
 
-/* Doubles of scratch that the kernel stage has per lane. DPLR: per mode, w and the sums of every pair of rows, there and
- * back. Diagonal: both matrices of the product, and what is kept per mode. */
-#define S4_DIAGONAL_TERMS 22
-static inline int64_t s4_kernel_scratch(const s4_shape *s)
-{
-    if (s->mode == S4_MODE_DPLR) return s->modes * (4 + 4 * (1 + s->rank) * (1 + s->rank));
-    int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
-    return 2 * s->modes * (m + rows) + S4_DIAGONAL_TERMS * s->modes;
-}
-
 /* The same matrices on the CPU, padded: m to whole panels, the number of rows to whole vectors. */
 #define S4_VANDERMONDE_PANEL 32
 static inline int64_t s4_cpu_vandermonde_width(int64_t length)
@@ -170,7 +161,7 @@ static inline int64_t s4_cpu_vandermonde_rows(int64_t length)
 /* Scratch of the kernel stage on the CPU. DPLR: a tile of frequencies of what depends on mode and frequency, and sums over
  * frequencies in lanes (cpu/cauchy.h). Diagonal: both matrices, a panel of samples twice, what is kept per mode, and its
  * sums in lanes. */
-#define S4_CPU_DIAGONAL_TERMS (S4_DIAGONAL_TERMS + 10 + 4 * S4_VECTOR_LANES)
+#define S4_CPU_DIAGONAL_TERMS (32 + 4 * S4_VECTOR_LANES)
 #define S4_CAUCHY_TILE 32 /* frequencies */
 static inline int64_t s4_cpu_kernel_scratch(const s4_shape *s)
 {
@@ -184,6 +175,20 @@ static inline int64_t s4_cpu_kernel_scratch(const s4_shape *s)
     int64_t count = S4_CAUCHY_TILE * (2 * s->modes + 5 + 6 * pairs) +
                     s->modes * (2 + 2 * pairs) * (2 + S4_VECTOR_LANES);
     return (count + 7) / 8 * 8;
+}
+
+/* Doubles of that scratch on the GPU, whose lanes are tile_channels rows of C~ (DPLR) or channels (diagonal). In front of
+ * all lanes' is the index of the first number of a kernel that is not finite. DPLR: sums per mode; diagonal: both matrices
+ * of the product, weights of the modes, sums over samples of every kernel, and for dss what the modes that grow give. */
+#define S4_GPU_KERNEL_INDEX 32
+static inline int64_t s4_gpu_mode_sums(int64_t rank) { return 2 + 2 * (1 + rank) * (1 + rank); }
+static inline int64_t s4_gpu_kernel_scratch(const s4_shape *s)
+{
+    int64_t n = s->modes, lanes = s->tile_channels;
+    if (s->mode == S4_MODE_DPLR) return S4_GPU_KERNEL_INDEX + lanes * n * s4_gpu_mode_sums(s->rank);
+    int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
+    int64_t growing = s->discretisation == S4_DSS ? s->kernels * s->kernel_length : 0;
+    return S4_GPU_KERNEL_INDEX + lanes * (2 * n * (m + rows + 1 + 2 * s->kernels) + growing);
 }
 
 /* Doubles of scratch of a HiPPO initialisation: a complex N x N matrix, its eigenvalues, and the work areas of their search,

@@ -13,7 +13,7 @@ static int64_t kernel_rows(const s4_shape *s, s4_place p)
     return p == S4_PLACE_CPU && s->mode == S4_MODE_DPLR ? s->kernels : 1;
 }
 static int64_t row_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_rows; }
-static int64_t square(int64_t value) { return value * value; }
+static int is_dplr(const s4_shape *s) { return s->mode == S4_MODE_DPLR; }
 
 /* Work areas of cuFFT: what it needs is known only on the device, and s4_plan_prepare checks. Lengths of the short list
  * need at most a copy or two of the data; for others NVIDIA documents up to eight complex copies, and the chirp they
@@ -51,11 +51,14 @@ SIZE(setup_bytes, 8 * s->threads * s4_setup_lane(s->modes))
 SIZE(step_system_bytes, 8 * s->d_model * s4_step_system(s))
 SIZE(step_rows_bytes, 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
 SIZE(state_rows_bytes, 8 * s->threads * s4_state_lane(s))
-SIZE(kernel_rows_bytes, 8 * kernel_lanes(s, p) * kernel_rows(s, p) * s4_row_stride(s->kernel_length))
-SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * (p == S4_PLACE_CPU ? s4_cpu_kernel_scratch(s) : s4_kernel_scratch(s)))
-SIZE(kernel_adjoint_bytes,
-     p == S4_PLACE_GPU ? 8 * s->tile_channels * square(1 + s->rank) * s4_row_stride(s->kernel_length) : 0)
-SIZE(kernel_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_channels, s->kernel_length, 8) : 0)
+SIZE(kernel_rows_bytes, p == S4_PLACE_CPU || is_dplr(s)
+                            ? 8 * kernel_lanes(s, p) * kernel_rows(s, p) * s4_row_stride(s->kernel_length)
+                            : 0)
+SIZE(kernel_terms_bytes, 8 * (p == S4_PLACE_CPU ? s->threads * s4_cpu_kernel_scratch(s) : s4_gpu_kernel_scratch(s)))
+SIZE(kernel_adjoint_bytes, p == S4_PLACE_GPU && is_dplr(s)
+                               ? 8 * s->tile_channels * (1 + 2 * s->rank) * s4_row_stride(s->kernel_length)
+                               : 0)
+SIZE(kernel_work_bytes, p == S4_PLACE_GPU && is_dplr(s) ? fft_work(s->tile_channels, s->kernel_length, 8) : 0)
 SIZE(kernel_bytes, dtype_bytes(s) * s->kernels * s->block_channels * s->kernel_length)
 SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * s->channels * frequencies(s, p))
 static int64_t row_bytes(const s4_shape *s, s4_place p)

@@ -40,7 +40,7 @@ static s4_context *context_for_channels(void)
     s4_context *context = context_open();
     const layer_shape shape = shape_of(&kinds[0]);
     s4_layer *layer = layer_random(&shape, 1);
-    const s4_problem problem = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, 4, 4);
+    const s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, 1, 4, 4);
     session_required(context, layer, &problem);
     s4_layer_destroy(layer);
     return context;

@@ -63,6 +63,10 @@
 /* The two places against each other in double: another FFT, another order of sums, another mathematical library. */
 #define TOLERANCE_PLACES 1e-13
 #define TOLERANCE_PLACES_GRADIENT 1e-12
+/* Kernels of both places: R x R solves and powers of many turns on top. */
+#define TOLERANCE_PLACES_KERNEL 1e-12
+/* Single precision: kernels that differ in the last place, through the same FFTs. */
+#define TOLERANCE_F32_PLACES 1e-5
 
 /* Linearity of f64 convolution: two roundings of the transform. */
 #define TOLERANCE_LINEAR 1e-14

@@ -16,38 +16,69 @@
 extern "C" {
 #endif
 
-/* ---- kernel stage: lane l is channel `channel + l` ----------------------------------------------------------- */
+/* ---- kernel stage ----------------------------------------------------------------------------------------------- */
 
-/* Doubles per mode in KERNEL_TERMS. */
-static inline int64_t gpu_mode_terms(int64_t rank)
-{
-    return 4 + 4 * (1 + rank) * (1 + rank);
-}
+/* Effective parameters of all channels. */
+typedef struct gpu_system {
+    s4_system view;
+    int64_t d_model, modes, rank, n_ssm, dt_modes;
+} gpu_system;
 
+/* DPLR: lane l is row first + l of the block's (channel, kernel), kernels inside: the kernels of a channel are
+ * neighbours. */
 typedef struct gpu_kernel_tile {
-    s4_system system;
-    int64_t channel; /* of the tile's first lane */
-    int64_t count, lanes;
-    int64_t d_model, modes, rank, n_ssm;
-    int64_t length; /* L */
-    double *rows;   /* (lanes, row stride of L) */
+    gpu_system system;
+    int64_t channel, channels, kernels; /* of the block */
+    int64_t first, count, lanes;
+    int64_t length;                /* L */
+    double *rows;                  /* (lanes, row stride of L) */
+    unsigned long long *bad_index; /* smallest (channel, kernel, frequency) at which K^ is not finite, or NULL */
 } gpu_kernel_tile;
 
 /* rows = K^ for k = 0 .. L/2, complex */
 cudaError_t gpu_launch_kernel_spectrum(const gpu_kernel_tile *tile, cudaStream_t stream);
-/* kernel (count, L) of dtype = rows / L */
+/* kernel (kernels, channels of the block, L) of dtype: the tile's rows / L */
 cudaError_t gpu_launch_kernel_store(const gpu_kernel_tile *tile, s4_dtype dtype, void *kernel, cudaStream_t stream);
 
-/* rows = gradient (count, L), zeros behind it */
+/* rows = those of gradient (kernels, channels of the block, L), zeros behind */
 cudaError_t gpu_launch_gradient_load(const gpu_kernel_tile *tile, const double *gradient, cudaStream_t stream);
-/* adjoint (lanes, (1+R)^2, row stride of L) = gradients of the Cauchy sums, from rows = rfft(gradient) */
+/* adjoint (lanes, 1+2R, row stride of L) = factors of the gradients of the Cauchy sums, from rows = rfft(gradient) */
 cudaError_t gpu_launch_kernel_adjoint(const gpu_kernel_tile *tile, double *adjoint, cudaStream_t stream);
-/* terms (lanes, modes, gpu_mode_terms) = sums over the frequencies, per mode */
+/* terms (lanes, modes, s4_gpu_mode_sums) = sums over the frequencies, per mode */
 cudaError_t gpu_launch_mode_sums(const gpu_kernel_tile *tile, const double *adjoint, double *terms,
                                  cudaStream_t stream);
-/* gradient of the effective parameters, all but d */
+/* gradient of the effective parameters, all but d. What the kernels of a channel share is written by the first of them,
+ * and the others add, in rising order, in this tile and in the next. */
 cudaError_t gpu_launch_mode_gradients(const gpu_kernel_tile *tile, const double *terms,
                                       const s4_system_gradient *gradient, cudaStream_t stream);
+
+/* Diagonal: lane l is channel `channel + first + l`, with all its kernels. l = width * j + i, rows of j. */
+typedef struct gpu_diagonal_tile {
+    gpu_system system;
+    s4_discretisation discretisation;
+    int64_t channel, channels, kernels; /* of the block */
+    int64_t first, count;
+    int64_t length, width, rows;   /* L, m, ceil(L / m) */
+    double *fine;                  /* (lanes, modes, m) complex: p^i */
+    double *coarse;                /* (lanes, modes, rows) complex: p^(m j) */
+    double *weight;                /* (lanes, modes) complex: w */
+    double *moments;               /* (lanes, kernels, modes, 2) complex: see vandermonde_gradient.cu */
+    double *growing;               /* dss: (lanes, kernels, L): what the modes that grow give */
+    unsigned long long *bad_index; /* smallest (channel, kernel, sample) that is not finite, or NULL */
+} gpu_diagonal_tile;
+
+/* fine, coarse and weight */
+cudaError_t gpu_launch_powers(const gpu_diagonal_tile *tile, cudaStream_t stream);
+/* growing */
+cudaError_t gpu_launch_growing_product(const gpu_diagonal_tile *tile, cudaStream_t stream);
+/* kernel (kernels, channels of the block, L) of dtype: the tile's channels */
+cudaError_t gpu_launch_product(const gpu_diagonal_tile *tile, s4_dtype dtype, void *kernel, cudaStream_t stream);
+
+/* moments of gradient (kernels, channels of the block, L) */
+cudaError_t gpu_launch_moments(const gpu_diagonal_tile *tile, const double *gradient, cudaStream_t stream);
+/* gradient of the effective parameters, all but d, of the tile's channels */
+cudaError_t gpu_launch_diagonal_gradients(const gpu_diagonal_tile *tile, const s4_system_gradient *gradient,
+                                          cudaStream_t stream);
 
 /* ---- convolution: lane l is row `first + l` of the block, whose rows (h,b) have h outside, b inside ------------ */
 
