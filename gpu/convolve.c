@@ -131,7 +131,7 @@ static s4_status convolve(const s4_task *task)
 {
     static const char operation[] = "convolve";
     const s4_shape *s = task->shape;
-    void *rows = task->buffer[S4_BUFFER_ROWS_U];
+    void *rows_u = task->buffer[S4_BUFFER_ROWS_U], *rows = s->channels > 1 ? task->buffer[S4_BUFFER_ROWS_DY] : rows_u;
     const gpu_crop y = {
         .from = task->u,
         .to = task->y,
@@ -144,9 +144,9 @@ static s4_status convolve(const s4_task *task)
     };
     for (int64_t done = 0; done < task->channels * task->rows; done += s->tile_rows) {
         const gpu_row_tile tile = row_tile(task, done);
-        GPU_TRY(pad(task, &tile, task->u, &task->u_strides, 1, NULL, rows, NULL, operation));
-        GPU_TRY(transform(task, GPU_ROWS_FORWARD, rows, 1, operation));
-        LAUNCH(multiply, &tile, spectrum_of_block(task), rows);
+        GPU_TRY(pad(task, &tile, task->u, &task->u_strides, 1, NULL, rows_u, NULL, operation));
+        GPU_TRY(transform(task, GPU_ROWS_FORWARD, rows_u, 1, operation));
+        LAUNCH(multiply, &tile, spectrum_of_block(task), rows_u, rows);
         GPU_TRY(transform(task, GPU_ROWS_INVERSE, rows, s->channels, operation));
         GPU_TRY(crop(task, &tile, rows, &y, operation));
     }

@@ -77,11 +77,11 @@ __global__ void __launch_bounds__(gpu_threads)
         if (lane + i < t.lanes) rows[(c * t.lanes + lane + i) * stride + first + x] = turned[i * square_pitch + x];
 }
 
-/* The product with output 0 takes the place of U, last. */
+/* With one output the product may take the place of U. */
 template <typename T>
 __global__ void __launch_bounds__(gpu_threads)
     k_multiply(gpu_row_tile t, int64_t parts, int64_t stride, const complex_of<T> *__restrict__ spectrum,
-               T *__restrict__ rows)
+               const T *rows_u, T *rows)
 {
     const int64_t lane = grid_row(parts), first = grid_first_element(parts), frequencies = t.fft_length / 2 + 1;
     const bool used = lane < t.count;
@@ -90,10 +90,10 @@ __global__ void __launch_bounds__(gpu_threads)
     GPU_UNROLL
     for (int e = 0; e < grid_each; e++) {
         const int64_t k = first + e * gpu_threads;
-        u[e] =
-            k < frequencies ? reinterpret_cast<const complex_of<T> *>(rows + lane * stride)[k] : complex_value<T>(0, 0);
+        u[e] = k < frequencies ? reinterpret_cast<const complex_of<T> *>(rows_u + lane * stride)[k]
+                               : complex_value<T>(0, 0);
     }
-    for (int64_t c = t.outputs - 1; c >= 0; c--) {
+    for (int64_t c = 0; c < t.outputs; c++) {
         complex_of<T> *to = reinterpret_cast<complex_of<T> *>(rows + (c * t.lanes + lane) * stride);
         GPU_UNROLL
         for (int e = 0; e < grid_each; e++) {
@@ -197,12 +197,14 @@ cudaError_t launch_pad_transposed(const gpu_row_tile &t, const void *tensor, con
                               static_cast<const T *>(tensor), static_cast<T *>(rows));
 }
 template <typename T>
-cudaError_t launch_multiply(const gpu_row_tile &t, const void *spectrum, void *rows, cudaStream_t stream)
+cudaError_t launch_multiply(const gpu_row_tile &t, const void *spectrum, const void *rows_u, void *rows,
+                            cudaStream_t stream)
 {
     const int64_t parts = grid_wide_parts(t.fft_length / 2 + 1);
     const cudaLaunchConfig_t config = grid_config(t.lanes, parts, 0, stream);
     return cudaLaunchKernelEx(&config, k_multiply<T>, t, parts, s4_row_stride(t.fft_length),
-                              static_cast<const complex_of<T> *>(spectrum), static_cast<T *>(rows));
+                              static_cast<const complex_of<T> *>(spectrum), static_cast<const T *>(rows_u),
+                              static_cast<T *>(rows));
 }
 template <typename T>
 cudaError_t launch_crop(const gpu_row_tile &t, const void *rows, const gpu_crop &crop, cudaStream_t stream)
@@ -241,10 +243,10 @@ extern "C" cudaError_t gpu_launch_pad_transposed(const gpu_row_tile *tile, const
     return BY_DTYPE(launch_pad_transposed, tensor, *strides, outputs, rows, stream);
 }
 
-extern "C" cudaError_t gpu_launch_multiply(const gpu_row_tile *tile, const void *spectrum, void *rows,
-                                           cudaStream_t stream)
+extern "C" cudaError_t gpu_launch_multiply(const gpu_row_tile *tile, const void *spectrum, const void *rows_u,
+                                           void *rows, cudaStream_t stream)
 {
-    return BY_DTYPE(launch_multiply, spectrum, rows, stream);
+    return BY_DTYPE(launch_multiply, spectrum, rows_u, rows, stream);
 }
 
 extern "C" cudaError_t gpu_launch_crop(const gpu_row_tile *tile, const void *rows, const gpu_crop *crop,

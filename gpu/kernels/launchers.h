@@ -73,8 +73,9 @@ cudaError_t gpu_launch_pad(const gpu_row_tile *tile, const void *tensor, const s
 /* The same without sums, for tensors whose channels are closer than their samples. */
 cudaError_t gpu_launch_pad_transposed(const gpu_row_tile *tile, const void *tensor, const s4_strides *strides,
                                       int64_t outputs, void *rows, cudaStream_t stream);
-/* rows of output c = rows of output 0 times spectrum (channels of the block, M, F), dt complex; all M */
-cudaError_t gpu_launch_multiply(const gpu_row_tile *tile, const void *spectrum, void *rows, cudaStream_t stream);
+/* rows of output c = rows_u times spectrum (channels of the block, M, F), dt complex; rows may be rows_u if M = 1 */
+cudaError_t gpu_launch_multiply(const gpu_row_tile *tile, const void *spectrum, const void *rows_u, void *rows,
+                                cudaStream_t stream);
 /* to_o = rows_o / nf + sum over i of d[o + i] from_i, cut to T, 0 where samples do not count; d (M, d_model), from its
  * element of the block's first channel on. outputs_to or outputs_from is 1; then `to` may be `from`. */
 typedef struct gpu_crop {
