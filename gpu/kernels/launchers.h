@@ -57,7 +57,7 @@ cudaError_t gpu_launch_mode_gradients(const gpu_kernel_tile *tile, const double 
  * where a channel has several outputs, lie `lanes` rows further each: row c * lanes + l.
  */
 typedef struct gpu_row_tile {
-    s4_dtype dtype;
+    int64_t dtype; /* s4_dtype; a kernel's argument has no padding */
     int64_t first, count, lanes;
     int64_t channels, batch, group; /* of the block */
     int64_t outputs;                /* M */
