@@ -394,12 +394,6 @@ static void scene_close(scene *s)
     s4_context_destroy(s->context);
 }
 
-/* What runs on the CPU is waited for. */
-static int backward_goes_on(void)
-{
-    return place_placement().stage[S4_STAGE_SETUP] == S4_PLACE_GPU;
-}
-
 static void scene_forward(scene *s)
 {
     must(s4_plan_forward(s->run.plan, s->layer, s->run.workspace, &s->forward));
@@ -453,13 +447,11 @@ Test(device_tensors, stream_of_the_caller)
     scene s = scene_open();
     s4_emulation_counts counts;
     scene_forward(&s);
-    if (backward_goes_on())
-        scene_backward(&s);
+    scene_backward(&s);
     get_counts(&s, &counts);
     const char *seed = getenv("S4_EMULATION_SEED");
     if (counts.launches && (!seed || strcmp(seed, "1") == 0))
         check(counts.kernels < counts.launches, "all %d kernels have run: the calls have waited", (int)counts.launches);
-    scene_backward(&s);
     const double *expected = scene_expected(&s, 9);
     expect_same_bits("y and du", 2 * COUNT, scene_results(&s), expected);
 
@@ -498,16 +490,13 @@ Test(device_tensors, graph)
     void *graph = NULL, *executable = NULL;
     check(s.cuda.begin_capture(s.stream, 0) == 0, "no capture");
     scene_forward(&s);
-    if (backward_goes_on())
-        scene_backward(&s);
+    scene_backward(&s);
     check(s.cuda.end_capture(s.stream, &graph) == 0 && graph, "the capture is spoilt");
     check(s.cuda.instantiate(&executable, graph, 0) == 0, "no executable graph");
     for (int i = 0; i < 3; i++) {
         about("launch %d", i);
         scene_clear(&s);
         check(s.cuda.launch(executable, s.stream) == 0, "[%s] no launch", about_text());
-        if (!backward_goes_on())
-            scene_backward(&s);
         expect_same_bits("y and du", 2 * COUNT, scene_results(&s), expected);
         if (i != 1)
             continue;
