@@ -479,6 +479,34 @@ Test(device_tensors, stream_of_the_caller)
     scene_close(&s);
 }
 
+/* Work that a call has left on the stream is waited for before what it needs goes. */
+static void nothing_is_left(const scene *s)
+{
+    s4_emulation_counts counts;
+    get_counts(s, &counts);
+    check(counts.kernels == counts.launches, "%d of %d kernels have run", (int)counts.kernels, (int)counts.launches);
+}
+
+Test(device_tensors, plan_goes_first)
+{
+    scene s = scene_open();
+    scene_forward(&s);
+    s4_plan_destroy(s.run.plan);
+    s.run.plan = NULL;
+    nothing_is_left(&s);
+    scene_close(&s);
+}
+
+Test(device_tensors, workspace_goes_first)
+{
+    scene s = scene_open();
+    scene_forward(&s);
+    s4_workspace_destroy(s.run.workspace);
+    s.run.workspace = NULL;
+    nothing_is_left(&s);
+    scene_close(&s);
+}
+
 /* What a call puts on the stream, captured once, runs again and again, with the parameters of the last refresh. */
 Test(device_tensors, graph)
 {

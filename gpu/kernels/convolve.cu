@@ -137,7 +137,7 @@ static inline __device__ T add_skip(const gpu_crop &crop, const crop_place<T> &a
     return value;
 }
 
-/* `from` and `to` may be the same: a thread reads all its elements before it writes one. */
+/* `from` and `to` may be the same: a thread reads some of its elements before it writes them. */
 template <typename T>
 __global__ void __launch_bounds__(gpu_threads)
     k_crop(gpu_row_tile t, int64_t parts, int64_t stride, T scale, const T *__restrict__ rows, gpu_crop crop)
@@ -177,17 +177,20 @@ __global__ void __launch_bounds__(gpu_threads)
     __syncthreads();
     if (lane + x >= t.count) return;
     const crop_place<T> at = crop_place_of<T>(t, crop, o, lane + x);
-    T value[square_each];
-    GPU_UNROLL
-    for (int e = 0; e < square_each; e++) {
-        const int i = y + e * square_step;
-        value[e] = 0;
-        if (first + i < t.length) value[e] = add_skip(crop, at, first + i, turned[x * square_pitch + i]);
-    }
-    GPU_UNROLL
-    for (int e = 0; e < square_each; e++) {
-        const int64_t j = first + y + e * square_step;
-        if (j < t.length) at.to[j * crop.to_strides.time] = value[e];
+    GPU_ROLLED
+    for (int i = y; i < square; i += grid_each * square_step) {
+        T value[grid_each];
+        GPU_UNROLL
+        for (int e = 0; e < grid_each; e++) {
+            const int64_t j = first + i + e * square_step;
+            value[e] = 0;
+            if (j < t.length) value[e] = add_skip(crop, at, j, turned[x * square_pitch + i + e * square_step]);
+        }
+        GPU_UNROLL
+        for (int e = 0; e < grid_each; e++) {
+            const int64_t j = first + i + e * square_step;
+            if (j < t.length) at.to[j * crop.to_strides.time] = value[e];
+        }
     }
 }
 
