@@ -28,14 +28,19 @@ static int64_t group_of(const s4_task *task)
 static gpu_row_tile row_tile(const s4_task *task, int64_t done)
 {
     const s4_shape *s = task->shape;
+    const int64_t group = group_of(task), first_group = done / (task->rows * group);
+    const int64_t row = done - first_group * task->rows * group,
+                  size = least(group, task->channels - first_group * group);
     return (gpu_row_tile){
         .dtype = s->dtype,
-        .first = done,
+        .first_group = first_group,
+        .first_b = row / size,
+        .first_h = row % size,
         .count = least(task->channels * task->rows - done, s->tile_rows),
         .lanes = s->tile_rows,
         .channels = task->channels,
         .batch = task->rows,
-        .group = group_of(task),
+        .group = group,
         .outputs = s->channels,
         .length = task->length,
         .fft_length = s->fft_length,

@@ -33,19 +33,27 @@ __global__ void __launch_bounds__(gpu_threads)
     k_skip_sums(gpu_row_tile t, channel_range range, int64_t parts, const double *__restrict__ partials, int begin,
                 int64_t d_model, double *__restrict__ gradient_d)
 {
-    const int64_t index = int64_t(blockIdx.x) * gpu_warps + threadIdx.x / 32;
-    if (index >= range.count * t.outputs) return; /* the whole warp */
-    const int64_t h = range.first + index / t.outputs, c = index % t.outputs;
+    const int index = int(blockIdx.x * gpu_warps + threadIdx.x / 32), outputs = int(t.outputs);
+    if (index >= int(range.count) * outputs) return; /* the whole warp */
+    const int h = int(range.first) + index / outputs, c = index % outputs;
     const channel_lanes lanes = lanes_of(t, h);
     if (lanes.count == 0) return;
-    double total = begin && lanes.begins ? 0 : gradient_d[c * d_model + h];
-    for (int64_t i = 0; i < lanes.count; i++) {
-        const double *of_row = partials + (c * t.lanes + lanes.first + i * lanes.step) * parts;
+    double *to = gradient_d + (c * d_model + h);
+    const double *of_row = partials + (c * t.lanes + lanes.first) * parts;
+    double total = begin && lanes.begins ? 0 : *to;
+    for (int64_t i = 0; i < lanes.count; i++, of_row += lanes.step * parts) {
         double sum = 0;
-        for (int64_t part = threadIdx.x % 32; part < parts; part += 32) sum += of_row[part];
+        GPU_ROLLED
+        for (int64_t part = threadIdx.x % 32; part < parts; part += 32 * grid_each) {
+            double value[grid_each];
+            GPU_UNROLL
+            for (int e = 0; e < grid_each; e++) value[e] = part + 32 * e < parts ? of_row[part + 32 * e] : 0;
+            GPU_UNROLL
+            for (int e = 0; e < grid_each; e++) sum += value[e];
+        }
         total += warp_sum(sum); /* lane 0's counts */
     }
-    if (threadIdx.x % 32 == 0) gradient_d[c * d_model + h] = total;
+    if (threadIdx.x % 32 == 0) *to = total;
 }
 
 /* One thread per channel and frequency; the lanes of the channel some at a time, so that their loads overlap. */

@@ -53,12 +53,14 @@ cudaError_t gpu_launch_mode_gradients(const gpu_kernel_tile *tile, const double 
 
 /*
  * Rows (h,b) of a block are ordered by groups of `group` channels, inside by b, inside by h: neighbours are neighbours in
- * tensors whose channels are, and the batch of a channel comes in rising order. Lane l is row first + l. Rows of c > 0,
- * where a channel has several outputs, lie `lanes` rows further each: row c * lanes + l.
+ * tensors whose channels are, and the batch of a channel comes in rising order. Lane 0 is batch row first_b of channel
+ * first_h of group first_group. Rows of c > 0, where a channel has several outputs, lie `lanes` rows further each: row
+ * c * lanes + l.
  */
 typedef struct gpu_row_tile {
     int64_t dtype; /* s4_dtype; a kernel's argument has no padding */
-    int64_t first, count, lanes;
+    int64_t first_group, first_b, first_h;
+    int64_t count, lanes;
     int64_t channels, batch, group; /* of the block */
     int64_t outputs;                /* M */
     int64_t length;                 /* T */

@@ -9,17 +9,32 @@ struct row_place {
     int64_t h, b; /* in the block */
 };
 
-static inline __device__ int64_t channels_of_group(const gpu_row_tile &t, int64_t g)
+static inline __host__ __device__ int channels_of_group(const gpu_row_tile &t, int64_t g)
 {
     const int64_t left = t.channels - g * t.group;
-    return left < t.group ? left : t.group;
+    return int(left < t.group ? left : t.group);
+}
+
+/* Rows of the tile's first group from first_b on. Lanes are counted in 32 bits, so that division is quick. */
+static inline __host__ __device__ int64_t rows_of_first_group(const gpu_row_tile &t)
+{
+    return (t.batch - t.first_b) * channels_of_group(t, t.first_group);
 }
 
 static inline __device__ row_place place_of(const gpu_row_tile &t, int64_t lane)
 {
-    const int64_t row = t.first + lane, rows = t.batch * t.group, g = row / rows;
-    const int64_t size = channels_of_group(t, g), within = row - g * rows, b = within / size;
-    return {g * t.group + within - b * size, b};
+    const int64_t left = rows_of_first_group(t), rows = t.batch * t.group;
+    int64_t g = t.first_group, b = t.first_b;
+    int row = int(lane + t.first_h);
+    if (row >= left) {
+        row -= int(left);
+        const int whole = rows <= row ? row / int(rows) : 0;
+        row -= int(whole * rows);
+        g += 1 + whole;
+        b = 0;
+    }
+    const int size = channels_of_group(t, g), further = row / size;
+    return {g * t.group + row - further * size, b + further};
 }
 
 static inline __device__ int64_t samples_that_count(const gpu_row_tile &t, int64_t b)
@@ -34,12 +49,16 @@ struct channel_lanes {
 };
 static inline __device__ channel_lanes lanes_of(const gpu_row_tile &t, int64_t h)
 {
-    const int64_t g = h / t.group, size = channels_of_group(t, g);
-    const int64_t origin = g * t.group * t.batch + h - g * t.group - t.first; /* lane of b = 0, maybe before the tile */
-    const int64_t before = origin < 0 ? (size - 1 - origin) / size : 0;
-    const int64_t end = origin < t.count ? (t.count - origin + size - 1) / size : 0;
-    const int64_t last = end < t.batch ? end : t.batch;
-    return {origin + before * size, size, last > before ? last - before : 0, before == 0};
+    const int g = int(h) / int(t.group), within = int(h) - g * int(t.group), size = channels_of_group(t, g);
+    int64_t before = 0, first = within - t.first_h;
+    if (g == t.first_group) {
+        before = t.first_b + (first < 0);
+        if (first < 0) first += size;
+    } else
+        first += rows_of_first_group(t) + (g - t.first_group - 1) * t.batch * t.group;
+    const int64_t there = first < t.count ? (int(t.count - first) + size - 1) / size : 0;
+    const int64_t left = t.batch - before;
+    return {first, size, there < left ? there : left, before == 0};
 }
 
 /* Channels that may have lanes in the tile: all of its groups. */
@@ -48,8 +67,9 @@ struct channel_range {
 };
 static inline channel_range channels_of(const gpu_row_tile &t)
 {
-    const int64_t rows = t.batch * t.group, first = t.first / rows * t.group;
-    const int64_t end = ((t.first + t.count - 1) / rows + 1) * t.group;
+    const int64_t rows = t.batch * t.group, beyond = t.first_h + t.count - rows_of_first_group(t);
+    const int64_t groups = 1 + (beyond > 0 ? (beyond + rows - 1) / rows : 0);
+    const int64_t first = t.first_group * t.group, end = first + groups * t.group;
     return {first, (end < t.channels ? end : t.channels) - first};
 }
 
