@@ -109,9 +109,9 @@ static s4_status check_finite(const s4_task *task, const unsigned long long *bad
     const s4_shape *s = task->shape;
     const int64_t points = kinds[s->mode].points(s->kernel_length), all_points = s->kernels * points;
     unsigned long long bad;
-    GPU_TRY(gpu_check(cudaMemcpyAsync(&bad, bad_index, sizeof bad, cudaMemcpyDeviceToHost, task->gpu_stream(task)),
+    GPU_TRY(gpu_check(cudaMemcpyAsync(&bad, bad_index, sizeof bad, cudaMemcpyDeviceToHost, gpu_stream(task)),
                       operation, "cudaMemcpyAsync"));
-    GPU_TRY(gpu_check(cudaStreamSynchronize(task->gpu_stream(task)), operation, "cudaStreamSynchronize"));
+    GPU_TRY(gpu_check(cudaStreamSynchronize(gpu_stream(task)), operation, "cudaStreamSynchronize"));
     if (bad == ~0ULL) return S4_OK;
     const int64_t failed = (int64_t)bad;
     return gpu_host->fail(
@@ -125,7 +125,7 @@ static s4_status kernel(const s4_task *task)
     static const char operation[] = "kernel";
     unsigned long long *bad_index = gpu_bad_index(task);
     if (bad_index)
-        GPU_TRY(gpu_check(cudaMemsetAsync(bad_index, 0xff, sizeof *bad_index, task->gpu_stream(task)), operation,
+        GPU_TRY(gpu_check(cudaMemsetAsync(bad_index, 0xff, sizeof *bad_index, gpu_stream(task)), operation,
                           "cudaMemsetAsync"));
     GPU_TRY(kinds[task->shape->mode].kernels(task, operation));
     return bad_index ? check_finite(task, bad_index, operation) : S4_OK;

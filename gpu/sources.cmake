@@ -12,6 +12,7 @@ set(S4_GPU_HOST_SOURCES
 set(S4_GPU_KERNEL_SOURCES
     kernels/convolve.cu
     kernels/convolve_gradient.cu
+    kernels/convolve_kernel.cu
     kernels/kernel.cu
     kernels/kernel_gradient.cu
     kernels/vandermonde.cu

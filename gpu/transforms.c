@@ -84,22 +84,10 @@ static void destroy(prepared_shape *p)
     free(p);
 }
 
-/* What this place computes. */
-static s4_status check_scope(const s4_shape *s, const int64_t *bytes)
-{
-    const int convolves = bytes[S4_BUFFER_ROWS_U] > 0;
-    if (convolves && s->kernels != 1)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED,
-                              "channels is %lld%s; convolve on place gpu has 1, in one direction, in this version",
-                              (long long)s->channels, s->bidirectional ? ", bidirectional" : "");
-    return S4_OK;
-}
-
 s4_status gpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *bytes, void **prepared)
 {
     int previous;
     *prepared = NULL;
-    GPU_TRY(check_scope(shape, bytes));
     prepared_shape *p = calloc(1, sizeof *p);
     if (!p) return gpu_host->fail(S4_ERROR_MEMORY, "prepare: %zu bytes of host memory", sizeof *p);
     if (pthread_mutex_init(&p->lock, NULL)) {

@@ -91,9 +91,11 @@ typedef enum s4_buffer {
     S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, M, F): of forward and backward kernel together */
     S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place; CPU: complex
                                   * (lanes, s4_ring_rows, F) */
-    S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy; CPU: complex (lanes, F) */
+    S4_BUFFER_ROWS_DY,           /* GPU: dt (M, lanes, row stride of nf), the same of dy, or of outputs; CPU: complex
+                                  * (lanes, F) */
     S4_BUFFER_ROWS_STAGE,        /* dt (lanes, 1 or in training 2, stage_channels, s4_stage_stride), CPU: rows of u, of dy */
-    S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs */
+    S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs; before them, double (M, lanes,
+                                  * s4_skip_parts(T)): parts of sums of u dy */
     S4_BUFFER_BLOCK_U,           /* dt (S4_SLOTS, block_batch, block_channels, T), GPU, tensors on the host: u */
     S4_BUFFER_BLOCK_DY,          /* dt (S4_SLOTS, block_batch, M, block_channels, T), likewise: dy */
     S4_BUFFER_BLOCK_OUT,         /* the same, likewise: y, or du (block_batch, block_channels, T) */
@@ -136,6 +138,10 @@ static inline int64_t s4_ring_rows(const s4_shape *s) { return s->channels > 1 ?
 
 /* CPU: reals from one staged row to the next; an odd number of cache lines, so that rows do not meet in one set. */
 static inline int64_t s4_stage_stride(const s4_shape *s) { return (s->length + 31) / 32 * 32 + 16; }
+
+/* On the GPU, sum over t of u dy is made of parts of so many samples. */
+#define S4_SKIP_PART 512
+static inline int64_t s4_skip_parts(int64_t length) { return (length + S4_SKIP_PART - 1) / S4_SKIP_PART; }
 
 /* A diagonal kernel is the product K[m j + i] = Re sum_n (c_n p_n^(m j)) p_n^i of two small matrices; m, a power of two. */
 static inline int64_t s4_vandermonde_width(int64_t length)

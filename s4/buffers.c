@@ -14,6 +14,7 @@ static int64_t kernel_rows(const s4_shape *s, s4_place p)
 }
 static int64_t row_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_rows; }
 static int is_dplr(const s4_shape *s) { return s->mode == S4_MODE_DPLR; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Work areas of cuFFT: what it needs is known only on the device, and s4_plan_prepare checks. Lengths of the short list
  * need at most a copy or two of the data; for others NVIDIA documents up to eight complex copies, and the chirp they
@@ -69,10 +70,13 @@ static int64_t row_bytes(const s4_shape *s, s4_place p)
 SIZE(rows_u_bytes, row_bytes(s, p) * (p == S4_PLACE_CPU ? s4_ring_rows(s) : 1))
 SIZE(turned_bytes, p == S4_PLACE_CPU ? dtype_bytes(s) * s->threads * s->stage_channels * s4_stage_stride(s) : 0)
 SIZE(rows_stage_bytes, turned_bytes(s, p) * (s->direction == S4_DIRECTION_TRAINING ? 2 : 1))
-/* A second row of every lane: of dy, or, on the GPU, of one output where there are several. */
-SIZE(second_rows_bytes,
-     s->direction == S4_DIRECTION_TRAINING || (p == S4_PLACE_GPU && s->channels > 1) ? row_bytes(s, p) : 0)
-SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)) : 0)
+/* A second row of every lane: of dy, or, on the GPU, of every output. */
+SIZE(second_rows_bytes, s->direction == S4_DIRECTION_TRAINING || (p == S4_PLACE_GPU && s->channels > 1)
+                            ? row_bytes(s, p) * (p == S4_PLACE_GPU ? s->channels : 1)
+                            : 0)
+SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? larger(fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)),
+                                                     8 * s->channels * s->tile_rows * s4_skip_parts(s->length))
+                                            : 0)
 SIZE(block_u_bytes, p == S4_PLACE_GPU ? S4_SLOTS * dtype_bytes(s) * slot(s, 1) : 0)
 SIZE(block_bytes, p == S4_PLACE_GPU ? S4_SLOTS * dtype_bytes(s) * slot(s, s->channels) : 0)
 SIZE(stage_u_bytes, p == S4_PLACE_CPU ? S4_SLOTS * dtype_bytes(s) * slot(s, 1) : 0)
