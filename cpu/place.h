@@ -14,7 +14,7 @@
  *   hippo.c       HiPPO initialisation
  *   kernel*.c     C~ -> K by the generating function, and back
  *   diagonal*.c   C -> K of diagonal layers, and back, by products of Vandermonde matrices
- *   fft.*         FFTW plans and their single rows
+ *   fft.*         FFTW plans and their single rows, of kernels
  *   wisdom.c      FFTW wisdom: loaded, measured, stored
  *   contract.c    products of contractions
  *   level.*       instruction levels; level/ is compiled once for each

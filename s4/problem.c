@@ -17,6 +17,7 @@
 /* Rows of one batched FFT on the GPU, with their products for every output: about this many elements, constant for a
  * problem so that bits are, too. */
 #define TILE_ELEMENTS ((int64_t)1 << 22)
+#define STAGE_ELEMENTS ((int64_t)1 << 18) /* of a thread: a part of its cache */
 #define TILE_ROWS_MAX 2048
 #define TILE_CHANNELS_MAX 64
 
@@ -125,8 +126,11 @@ static void fill_defaults(s4_problem *p)
     if (p->rate == 0) p->rate = 1;
     if (!p->threads) p->threads = s4_processors();
     if (p->algorithm == S4_ALGORITHM_AUTO) p->algorithm = S4_ALGORITHM_FFT;
-    for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
-        if (p->placement.stage[stage] == S4_PLACE_AUTO) p->placement.stage[stage] = S4_PLACE_CPU;
+    for (int stage = 0; stage < S4_STAGE_COUNT; stage++) {
+        if (p->placement.stage[stage] != S4_PLACE_AUTO) continue;
+        p->placement.stage[stage] = S4_PLACE_CPU;
+        p->placement_reason = "auto is cpu: no context was asked what it has (s4_placement_choose)";
+    }
     p->placement.stage[S4_STAGE_INIT] = S4_PLACE_CPU; /* eigen-decompositions run on the host whatever is asked */
 }
 
@@ -171,6 +175,10 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .rate = p->rate,
         .wanted = p->direction == S4_DIRECTION_TRAINING ? s4_wanted_by(S4_PARAMETER_ALL & ~p->frozen, p->rank) : 0,
     };
+    if (convolves && p->layout == S4_LAYOUT_BLH && p->channels == 1 && p->d_model > 1) {
+        int64_t line = p->dtype == S4_F32 ? 16 : 8; /* 64 bytes */
+        shape->stage_channels = clamp(clamp(STAGE_ELEMENTS / s4_stage_stride(shape), line / 4, line), 1, p->d_model);
+    }
     if (convolves)
         shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length / p->channels, 1, TILE_ROWS_MAX), 1,
                                  p->batch * p->d_model);
