@@ -133,6 +133,27 @@ static inline int64_t s4_setup_lane(int64_t modes)
     return ((3 * state + 10) * state + 7) / 8 * 8;
 }
 
+/* The same on the GPU, one lane per channel in work: three matrices, four where the gradient of a read-out needs one more,
+ * and rows. As many lanes as the device needs to be busy and some 30 MB hold; constant for a shape. */
+#define S4_GPU_SETUP_ROWS (2 + 2 * S4_RANK_MAX + 4)
+static inline int64_t s4_gpu_setup_matrices(const s4_shape *s)
+{
+    if (s->mode != S4_MODE_DPLR) return 0;
+    return s->states && s->direction == S4_DIRECTION_TRAINING ? 4 : 3;
+}
+static inline int64_t s4_gpu_setup_lane(const s4_shape *s)
+{
+    int64_t state = 2 * s->modes;
+    return ((s4_gpu_setup_matrices(s) * state + S4_GPU_SETUP_ROWS) * state + 7) / 8 * 8;
+}
+static inline int64_t s4_gpu_setup_lanes(const s4_shape *s)
+{
+    int64_t lanes = ((int64_t)1 << 20) / (4 * s->modes * s->modes);
+    if (lanes > 128) lanes = 128;
+    if (lanes > s->d_model) lanes = s->d_model;
+    return lanes < 1 ? 1 : lanes;
+}
+
 /* Blocks of samples on their way at a time. */
 #define S4_SLOTS 2
 
