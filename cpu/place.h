@@ -45,6 +45,7 @@ s4_status cpu_step_system(const s4_task *task);
 s4_status cpu_step(const s4_task *task);
 s4_status cpu_states(const s4_task *task);
 s4_status cpu_states_backward(const s4_task *task);
+s4_status cpu_state_gradients(const s4_task *task);
 s4_status cpu_chain(const s4_task *task);
 s4_status cpu_discrete(const s4_setup *setup, double *dA, double *dB, int64_t power, double *dA_power);
 s4_status cpu_convert_c(const s4_setup *setup, int64_t from, int64_t to, double *c);

@@ -96,11 +96,17 @@ s4_status cpu_step_system(const s4_task *task)
 
 /* ---- rows -------------------------------------------------------------------------------------------------------- */
 
+/* Where the state of row b, channel h lies behind that of the block's first. */
+static int64_t state_at(const s4_task *task, int64_t b, int64_t h)
+{
+    return (b - task->row) * task->state_batch + (h - task->channel) * 2 * task->shape->modes;
+}
+
 static void load_state(const s4_task *task, int64_t b, int64_t h, double *x)
 {
     int64_t modes = task->shape->modes;
     if (task->state_in)
-        cpu_split(modes, task->state_in + (b * task->shape->d_model + h) * 2 * modes, x);
+        cpu_split(modes, task->state_in + state_at(task, b, h), x);
     else
         memset(x, 0, (size_t)(2 * modes) * sizeof *x);
 }
@@ -108,7 +114,7 @@ static void load_state(const s4_task *task, int64_t b, int64_t h, double *x)
 static void store_state(const s4_task *task, int64_t b, int64_t h, const double *x)
 {
     int64_t modes = task->shape->modes;
-    if (task->state_out) cpu_interleave(modes, x, task->state_out + (b * task->shape->d_model + h) * 2 * modes);
+    if (task->state_out) cpu_interleave(modes, x, task->state_out + state_at(task, b, h));
 }
 
 _Static_assert(S4_STEP_ROWS >= 2, "a lane of STEP_ROWS holds the state and its scratch");

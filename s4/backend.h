@@ -61,7 +61,8 @@ typedef struct s4_shape {
 typedef enum s4_buffer {
     S4_BUFFER_SYSTEM,            /* double, effective parameters of all channels: see s4_system_view */
     S4_BUFFER_RAW,               /* double, GPU: raw parameters, see s4_raw_offset */
-    S4_BUFFER_RAW_GRADIENT,      /* double, GPU and host: gradients of raw parameters, the same layout without plain C */
+    S4_BUFFER_RAW_GRADIENT,      /* double, GPU: gradients of raw parameters, the same layout without plain C */
+    S4_BUFFER_STAGE_GRADIENT,    /* the same on the host, on its way to the caller's */
     S4_BUFFER_FLAGS,             /* int64 (S4_FLAGS), GPU: what operations found, see s4_backend.check */
     S4_BUFFER_SETUP_MATRICES,    /* double (threads, s4_setup_lane(n)): scratch of powers and solves */
     S4_BUFFER_STEP_SYSTEM,       /* double (H, s4_step_system): cpu/step_system.c */
@@ -200,14 +201,13 @@ static inline int64_t s4_state_stride(int64_t length)
     return stride;
 }
 
-/* Doubles of scratch that states_backward has per thread: rows of N for those states, for a state and its adjoint, for
- * sums over samples of the channel (with two per column of P, and P twice) and for gradients of the read-outs; DPLR: a
- * matrix, too. */
-#define S4_STATE_ROWS 7
+/* Doubles of scratch that states_backward has per thread: rows of N for those states, for a state and its adjoint, and P
+ * twice; DPLR: a matrix, too, which state_gradients needs. */
+#define S4_STATE_ROWS 5
 static inline int64_t s4_state_lane(const s4_shape *s)
 {
     int64_t state = 2 * s->modes, stride = s4_state_stride(s->length);
-    int64_t rows = S4_STATE_ROWS + 4 * s->rank + s->channels + (s->length + stride - 1) / stride + stride + 1;
+    int64_t rows = S4_STATE_ROWS + 2 * s->rank + (s->length + stride - 1) / stride + stride + 1;
     return ((rows + (s->mode == S4_MODE_DPLR ? state : 0)) * state + 7) / 8 * 8;
 }
 
@@ -500,7 +500,7 @@ typedef struct s4_backend {
                                    * dstate_in; adds into STATE_SUMS, b ascending; a block with row == 0 begins from
                                    * zero; scratch STATE_ROWS */
     s4_operation state_gradients; /* SYSTEM, STEP_SYSTEM, STATE_SUMS -> adds to SYSTEM_GRADIENT, c being the leaf's;
-                                   * scratch SETUP_MATRICES */
+                                   * scratch SETUP_MATRICES, STATE_ROWS */
     s4_operation chain;       /* raw, SYSTEM, SYSTEM_GRADIENT -> gradients of raw parameters */
 
     /* optional: reads and writes FFT wisdom. load: called once when the place is opened, unless it is to be ignored. tune:

@@ -20,13 +20,26 @@ static int64_t fft_work(int64_t lanes, int64_t length, int64_t element)
     return 16 * lanes * s4_row_stride(length) * element + 16 * chirp * element + least;
 }
 
+/* Doubles of all raw parameters, without plain C. */
+static int64_t raw_count(const s4_shape *s) { return s4_raw_offset(s, S4_PARAMETER_COUNT); }
+/* Elements of one slot of samples with `channels` outputs; only where the caller's tensors are on the host. */
+static int64_t slot(const s4_shape *s, int64_t channels)
+{
+    return s->tensors == S4_PLACE_CPU ? s->block_batch * s->block_channels * channels * s->length : 0;
+}
+
 #define SIZE(function, expression)                                                                                     \
     static int64_t function(const s4_shape *s, s4_place p)                                                             \
     {                                                                                                                  \
-        (void)p;                                                                                                       \
+        (void)s, (void)p;                                                                                              \
         return expression;                                                                                             \
     }
 SIZE(system_bytes, 8 * s4_system_count(s))
+SIZE(raw_bytes, p == S4_PLACE_GPU ? 8 * s4_raw_offset(s, S4_PARAMETER_COUNT + 1) : 0)
+SIZE(raw_gradient_bytes, p == S4_PLACE_GPU && s->tensors == S4_PLACE_CPU ? 8 * raw_count(s) : 0)
+SIZE(stage_gradient_bytes, p == S4_PLACE_CPU ? 8 * raw_count(s) : 0)
+SIZE(flags_bytes, p == S4_PLACE_GPU ? 8 * S4_FLAGS : 0)
+SIZE(state_sums_bytes, 8 * s->d_model * s4_state_sums(s) * 2 * s->modes)
 SIZE(setup_bytes, 8 * s->threads * s4_setup_lane(s->modes))
 SIZE(step_system_bytes, 8 * s->d_model * s4_step_system(s))
 SIZE(step_rows_bytes, 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
@@ -39,8 +52,16 @@ SIZE(kernel_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_channels, s->kernel
 SIZE(kernel_bytes, dtype_bytes(s) * s->kernels * s->block_channels * s->kernel_length)
 SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * s->channels * frequencies(s))
 SIZE(rows_bytes, dtype_bytes(s) * row_lanes(s, p) * s4_row_stride(s->fft_length))
+/* A second row of every lane: of dy, or of one output where there are several. */
+SIZE(second_rows_bytes, s->direction == S4_DIRECTION_TRAINING || s->channels > 1 ? rows_bytes(s, p) : 0)
 SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)) : 0)
-SIZE(block_bytes, p == S4_PLACE_GPU ? dtype_bytes(s) * s->block_batch * s->block_channels * s->channels * s->length : 0)
+SIZE(block_u_bytes, p == S4_PLACE_GPU ? S4_SLOTS * dtype_bytes(s) * slot(s, 1) : 0)
+SIZE(block_bytes, p == S4_PLACE_GPU ? S4_SLOTS * dtype_bytes(s) * slot(s, s->channels) : 0)
+SIZE(stage_u_bytes, p == S4_PLACE_CPU ? S4_SLOTS * dtype_bytes(s) * slot(s, 1) : 0)
+SIZE(stage_bytes, p == S4_PLACE_CPU ? S4_SLOTS * dtype_bytes(s) * slot(s, s->channels) : 0)
+SIZE(block_state_bytes,
+     p == S4_PLACE_GPU && s->tensors == S4_PLACE_CPU ? 16 * s->block_batch * s->block_channels * s->modes : 0)
+SIZE(lengths_bytes, p == S4_PLACE_GPU && s->tensors == S4_PLACE_CPU ? 8 * s->batch : 0)
 SIZE(gradient_spectrum_bytes, 16 * s->block_channels * s->channels * frequencies(s))
 SIZE(kernel_gradient_bytes, 8 * s->kernels * s->block_channels * s->kernel_length)
 SIZE(system_gradient_bytes, 8 * s4_system_gradient_count(s))
@@ -50,10 +71,15 @@ static const struct {
     int64_t (*bytes)(const s4_shape *shape, s4_place place);
 } buffers[S4_BUFFER_COUNT] = {
     [S4_BUFFER_SYSTEM] = {"system", system_bytes},
+    [S4_BUFFER_RAW] = {"raw", raw_bytes},
+    [S4_BUFFER_RAW_GRADIENT] = {"raw_gradient", raw_gradient_bytes},
+    [S4_BUFFER_STAGE_GRADIENT] = {"stage_gradient", stage_gradient_bytes},
+    [S4_BUFFER_FLAGS] = {"flags", flags_bytes},
     [S4_BUFFER_SETUP_MATRICES] = {"setup_matrices", setup_bytes},
     [S4_BUFFER_STEP_SYSTEM] = {"step_system", step_system_bytes},
     [S4_BUFFER_STEP_ROWS] = {"step_rows", step_rows_bytes},
     [S4_BUFFER_STATE_ROWS] = {"state_rows", state_rows_bytes},
+    [S4_BUFFER_STATE_SUMS] = {"state_sums", state_sums_bytes},
     [S4_BUFFER_KERNEL_ROWS] = {"kernel_rows", kernel_rows_bytes},
     [S4_BUFFER_KERNEL_TERMS] = {"kernel_terms", kernel_terms_bytes},
     [S4_BUFFER_KERNEL_ADJOINT] = {"kernel_adjoint", kernel_adjoint_bytes},
@@ -61,10 +87,17 @@ static const struct {
     [S4_BUFFER_KERNEL] = {"kernel", kernel_bytes},
     [S4_BUFFER_SPECTRUM] = {"spectrum", spectrum_bytes},
     [S4_BUFFER_ROWS_U] = {"rows_u", rows_bytes},
-    [S4_BUFFER_ROWS_DY] = {"rows_dy", rows_bytes},
+    [S4_BUFFER_ROWS_DY] = {"rows_dy", second_rows_bytes},
     [S4_BUFFER_CONVOLVE_FFT_WORK] = {"convolve_fft_work", convolve_work_bytes},
-    [S4_BUFFER_BLOCK_U] = {"block_u", block_bytes},
+    [S4_BUFFER_BLOCK_U] = {"block_u", block_u_bytes},
     [S4_BUFFER_BLOCK_DY] = {"block_dy", block_bytes},
+    [S4_BUFFER_BLOCK_OUT] = {"block_out", block_bytes},
+    [S4_BUFFER_BLOCK_STATE] = {"block_state", block_state_bytes},
+    [S4_BUFFER_BLOCK_DSTATE] = {"block_dstate", block_state_bytes},
+    [S4_BUFFER_LENGTHS] = {"lengths", lengths_bytes},
+    [S4_BUFFER_STAGE_U] = {"stage_u", stage_u_bytes},
+    [S4_BUFFER_STAGE_DY] = {"stage_dy", stage_bytes},
+    [S4_BUFFER_STAGE_OUT] = {"stage_out", stage_bytes},
     [S4_BUFFER_GRADIENT_SPECTRUM] = {"gradient_spectrum", gradient_spectrum_bytes},
     [S4_BUFFER_KERNEL_GRADIENT] = {"kernel_gradient", kernel_gradient_bytes},
     [S4_BUFFER_SYSTEM_GRADIENT] = {"system_gradient", system_gradient_bytes},
@@ -79,6 +112,23 @@ int64_t s4_buffer_bytes(s4_buffer buffer, const s4_shape *shape, s4_place place)
 
 int s4_buffer_persists(s4_buffer buffer, const s4_shape *shape)
 {
-    return buffer == S4_BUFFER_SYSTEM || buffer == S4_BUFFER_STEP_SYSTEM ||
-           (buffer == S4_BUFFER_SPECTRUM && shape->resident);
+    return buffer == S4_BUFFER_SYSTEM || buffer == S4_BUFFER_STEP_SYSTEM || buffer == S4_BUFFER_RAW ||
+           buffer == S4_BUFFER_FLAGS || (buffer == S4_BUFFER_SPECTRUM && shape->resident);
+}
+
+int s4_buffer_travels(s4_buffer buffer)
+{
+    return buffer >= S4_BUFFER_BLOCK_U && buffer <= S4_BUFFER_STAGE_OUT;
+}
+
+int64_t s4_buffer_moved(s4_buffer buffer, const s4_shape *s, int64_t channels)
+{
+    switch (buffer) {
+    case S4_BUFFER_SYSTEM: return system_bytes(s, S4_PLACE_CPU);
+    case S4_BUFFER_STEP_SYSTEM: return step_system_bytes(s, S4_PLACE_CPU);
+    case S4_BUFFER_STATE_SUMS: return state_sums_bytes(s, S4_PLACE_CPU);
+    case S4_BUFFER_KERNEL: return dtype_bytes(s) * s->kernels * channels * s->kernel_length;
+    case S4_BUFFER_KERNEL_GRADIENT: return 8 * s->kernels * channels * s->kernel_length;
+    default: return 0;
+    }
 }

@@ -91,7 +91,7 @@ s4_status s4_layer_create(const s4_layer_options *options, s4_layer **layer)
     }
     made->plain_c = at;
     made->id = atomic_fetch_add(&next_id, 1);
-    made->version = 1;
+    s4_layer_touch(made, S4_PARAMETER_ALL);
     *layer = made;
     return S4_OK;
 }
@@ -123,13 +123,20 @@ s4_status s4_layer_parameter(s4_layer *layer, s4_parameter which, s4_parameter_v
     return S4_OK;
 }
 
+void s4_layer_touch(s4_layer *layer, unsigned mask)
+{
+    layer->version++;
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        if (mask >> p & 1) layer->changed_at[p] = layer->version;
+}
+
 s4_status s4_layer_changed(s4_layer *layer, unsigned mask)
 {
     const unsigned not_in_c = (1u << S4_PARAMETER_B) | (1u << S4_PARAMETER_D); /* C~ does not depend on these */
     if (!layer) return s4_fail(S4_ERROR_ARGUMENT, "layer is NULL");
     if (mask & ~S4_PARAMETER_ALL)
         return s4_fail(S4_ERROR_ARGUMENT, "mask is 0x%x, must be within 0x%x", mask, S4_PARAMETER_ALL);
-    if (mask) layer->version++;
+    if (mask) s4_layer_touch(layer, mask);
     if (mask & ~not_in_c) layer->keeps_plain = 0;
     return S4_OK;
 }
@@ -145,7 +152,7 @@ s4_status s4_layer_set_length(s4_layer *layer, int64_t length)
     if (length < 0) return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be >= 0", (long long)length);
     layer->c_length = length;
     layer->keeps_plain = 0;
-    layer->version++;
+    s4_layer_touch(layer, 1u << S4_PARAMETER_C);
     return S4_OK;
 }
 

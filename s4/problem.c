@@ -40,6 +40,7 @@ static s4_status check_choices(const s4_problem *p)
     for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
         S4_TRY(s4_check_range("placement", p->placement.stage[stage], S4_PLACE_CPU, S4_PLACE_AUTO));
     S4_TRY(s4_check_range("discretisation", p->discretisation, S4_BILINEAR, S4_DSS));
+    S4_TRY(s4_check_range("tensors", p->tensors, S4_PLACE_CPU, S4_PLACE_GPU));
     S4_TRY(s4_check_range("layout", p->layout, S4_LAYOUT_BHL, S4_LAYOUT_BLH));
     if (p->mode == S4_MODE_DPLR && p->discretisation != S4_BILINEAR)
         return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
@@ -81,6 +82,7 @@ static s4_status check_sizes(const s4_problem *p)
         return s4_fail(S4_ERROR_ARGUMENT, "n_ssm is %lld, must divide d_model %lld", (long long)p->n_ssm,
                        (long long)p->d_model);
     S4_TRY(s4_check_range("threads", p->threads, 1, THREADS_MAX));
+    S4_TRY(s4_check_range("pinned_budget", p->pinned_budget, 0, INT64_MAX));
     S4_TRY(s4_check_range("host_budget", p->host_budget, 0, INT64_MAX));
     S4_TRY(s4_check_range("device_budget", p->device_budget, 0, INT64_MAX));
     if (!(p->rate > 0) || !isfinite(p->rate))
@@ -124,10 +126,20 @@ static void fill_defaults(s4_problem *p)
     p->placement.stage[S4_STAGE_INIT] = S4_PLACE_CPU; /* eigen-decompositions run on the host whatever is asked */
 }
 
+/* Tensors in device memory are of use to operations there only. */
+static s4_status check_tensors(const s4_problem *p)
+{
+    s4_stage stage = p->direction == S4_DIRECTION_STEP ? S4_STAGE_STEP : S4_STAGE_CONVOLVE;
+    if (p->tensors == S4_PLACE_CPU || p->placement.stage[stage] == S4_PLACE_GPU) return S4_OK;
+    return s4_fail(S4_ERROR_UNSUPPORTED, "tensors are on the gpu, but stage %s is placed on the cpu",
+                   s4_stage_name(stage));
+}
+
 s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
 {
     S4_TRY(check_choices(p));
     fill_defaults(p);
+    S4_TRY(check_tensors(p));
     S4_TRY(check_sizes(p));
     int convolves = p->direction == S4_DIRECTION_FORWARD || p->direction == S4_DIRECTION_TRAINING;
     *shape = (s4_shape){
@@ -151,6 +163,7 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .rate_parity = p->rate_parity && p->mode == S4_MODE_DPLR && p->kernel_length > 0,
         .threads = p->threads,
         .states = carries_states(p),
+        .tensors = p->tensors,
         .rate = p->rate,
     };
     if (convolves)

@@ -10,6 +10,11 @@ struct s4_workspace {
     size_t bytes[S4_PLACE_COUNT];
     int owned[S4_PLACE_COUNT];                  /* made here, not the caller's */
     uint64_t plan_id, layer_id, layer_version;  /* of the last refresh; plan_id 0: stale */
+    const s4_backend *backend; /* of the GPU place, like device and queue; NULL without one */
+    s4_device *device;
+    s4_queue *queue;
+    void *pinned;    /* part of the host's block, or NULL */
+    int stream_given; /* work goes to a stream of the caller: calls on device tensors return before it is done */
 };
 
 /* S4_ERROR_ORDER if the plan is not prepared, or the workspace is of another context or too small;

@@ -47,6 +47,9 @@ typedef struct s4_problem {
                              * layer then needs length <= kernel_length */
     int threads;            /* CPU threads; 0 = all processors of this process */
     int64_t host_budget, device_budget; /* bytes; 0 = none */
+    int64_t pinned_budget; /* bytes of the host's that are pinned, for samples on their way to a GPU; 0 = none */
+    s4_place tensors;      /* where u, y, their gradients, states and lengths are: S4_PLACE_CPU, or S4_PLACE_GPU (device
+                            * memory; see cuda.h), which needs convolve, or step, on the GPU */
 } s4_problem;
 
 /* Arithmetic only: no device, no large memory. S4_ERROR_ARGUMENT names the field, its value and the bound;
@@ -69,6 +72,7 @@ typedef struct s4_plan_info {
     int resident;       /* 1: kernel spectra of all channels are kept from refresh on; 0: made again, block by block */
     int64_t host_peak, device_peak;         /* bytes of the workspace */
     int64_t host_minimum, device_minimum;   /* the smallest budgets this problem can be planned in */
+    int64_t pinned;                         /* bytes of host_peak that are pinned: samples on their way to a GPU */
     int64_t host_reserve, device_reserve;   /* bound on what FFTW, cuFFT and CUDA hold inside, apart from the peaks */
     int64_t to_device, to_host;             /* bytes moved by one refresh + forward (+ backward), or step, or kernel */
     int64_t buffers, operations;            /* how many there are */
