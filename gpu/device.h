@@ -31,6 +31,7 @@ struct s4_queue {
     cudaStream_t stream[S4_LANES]; /* WORK: the caller's, or own_work */
     cudaStream_t own_work;
     cudaEvent_t event[S4_EVENTS];
+    void *flags; /* FLAGS in use since they were last read, or NULL: flags.c */
 };
 
 /* Where an operation's launches go. */

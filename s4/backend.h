@@ -211,6 +211,25 @@ static inline int64_t s4_state_lane(const s4_shape *s)
     return ((rows + (s->mode == S4_MODE_DPLR ? state : 0)) * state + 7) / 8 * 8;
 }
 
+/* On the GPU a lane of STATE_ROWS belongs to one row (b,h) in work: its sums, a state, two adjoints, and those states. As
+ * many lanes as the device needs to be busy and some 60 MB hold. */
+static inline int64_t s4_gpu_state_lane(const s4_shape *s)
+{
+    int64_t stride = s4_state_stride(s->length);
+    return (s4_state_sums(s) + 3 + (s->length + stride - 1) / stride + stride + 1) * 2 * s->modes;
+}
+static inline int64_t s4_gpu_state_lanes(const s4_shape *s)
+{
+    int64_t lanes = ((int64_t)1 << 23) / s4_gpu_state_lane(s), rows = s->block_batch * s->block_channels;
+    if (lanes > 4096) lanes = 4096;
+    if (lanes > rows) lanes = rows;
+    return lanes < 1 ? 1 : lanes;
+}
+
+/* Lanes of STEP_ROWS, one per row (b,h) in work, where two states do not fit shared memory. */
+#define S4_GPU_STEP_SHARED 384 /* modes */
+#define S4_GPU_STEP_LANES 1024
+
 /* Doubles of the recurrence of one channel. linear: dA in factors (diagonal layers: dA), dB, and C of every output; dense:
  * dA as a matrix; diagonal, of a DPLR layer: eigenvalues and eigenvectors of dA, and their inverse. */
 static inline int64_t s4_step_system(const s4_shape *s)

@@ -40,10 +40,13 @@ SIZE(raw_gradient_bytes, p == S4_PLACE_GPU && s->tensors == S4_PLACE_CPU ? 8 * r
 SIZE(stage_gradient_bytes, p == S4_PLACE_CPU ? 8 * raw_count(s) : 0)
 SIZE(flags_bytes, p == S4_PLACE_GPU ? 8 * S4_FLAGS : 0)
 SIZE(state_sums_bytes, 8 * s->d_model * s4_state_sums(s) * 2 * s->modes)
-SIZE(setup_bytes, 8 * s->threads * s4_setup_lane(s->modes))
+SIZE(setup_bytes, 8 * (p == S4_PLACE_GPU ? s4_gpu_setup_lanes(s) * s4_gpu_setup_lane(s)
+                                         : s->threads * s4_setup_lane(s->modes)))
 SIZE(step_system_bytes, 8 * s->d_model * s4_step_system(s))
-SIZE(step_rows_bytes, 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
-SIZE(state_rows_bytes, 8 * s->threads * s4_state_lane(s))
+SIZE(step_rows_bytes, 16 * s->modes * S4_STEP_ROWS *
+                          (p == S4_PLACE_CPU ? s->threads : s->modes > S4_GPU_STEP_SHARED ? S4_GPU_STEP_LANES : 0))
+SIZE(state_rows_bytes, 8 * (p == S4_PLACE_GPU ? s4_gpu_state_lanes(s) * s4_gpu_state_lane(s)
+                                              : s->threads * s4_state_lane(s)))
 SIZE(kernel_rows_bytes, 8 * kernel_lanes(s, p) * s4_row_stride(s->kernel_length))
 SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * s4_kernel_scratch(s))
 SIZE(kernel_adjoint_bytes,

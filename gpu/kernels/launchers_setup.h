@@ -91,19 +91,32 @@ cudaError_t gpu_launch_absorb(const gpu_recurrence *recurrence, cudaStream_t str
 
 /* ---- states_backward.cu ------------------------------------------------------------------------------------------ */
 
+/* One of the two ways back over the same rows: along x, then along z. */
+typedef struct gpu_backward {
+    s4_system system;
+    int64_t stride;    /* s4_state_stride */
+    int64_t sums;      /* s4_state_sums */
+    int64_t lane_size; /* s4_gpu_state_lane */
+    int along_z;
+    int begins, ends; /* the first, the last way of these rows */
+    int in_shared;    /* what every sample changes is in shared memory */
+} gpu_backward;
+
 /* du, dstate_in and, in the lanes, sums of every row. */
-cudaError_t gpu_launch_states_backward(const gpu_recurrence *recurrence, const s4_system *system, cudaStream_t stream);
-/* sums (H, s4_state_sums, N) of the rows' channels += those of the rows, b ascending; from zero at b = 0 if `begin` */
-cudaError_t gpu_launch_state_sums(const gpu_recurrence *recurrence, int begin, double *sums, cudaStream_t stream);
+cudaError_t gpu_launch_states_backward(const gpu_recurrence *recurrence, const gpu_backward *way, cudaStream_t stream);
+/* sums (H, s4_state_sums, N) of the rows' channels += those of the rows, b ascending; `from_zero`: instead of what was
+ * there before their first row */
+cudaError_t gpu_launch_state_sums(const gpu_recurrence *recurrence, const gpu_backward *way, int from_zero, double *sums,
+                                  cudaStream_t stream);
 
 /* ---- state_gradients.cu, read_out_gradient.cu ---------------------------------------------------------------------- */
 
-/* sums: the read-outs' from plain C to the leaf C~, and what dA^L between them gives to the others */
-cudaError_t gpu_launch_read_out_gradient(const gpu_model *model, const gpu_setup_tile *tile, const double *step_system,
-                                         double *sums, cudaStream_t stream);
+/* sums (H, row_count, N): the read-outs' from plain C to the leaf C~, and what dA^L between them gives to the others */
+cudaError_t gpu_launch_read_out_gradient(const gpu_model *model, const gpu_setup_tile *tile, int64_t row_count,
+                                         const double *step_system, double *sums, cudaStream_t stream);
 /* gradient of the effective parameters += what the sums give */
-cudaError_t gpu_launch_state_gradients(const gpu_model *model, const double *sums, const s4_system_gradient *gradient,
-                                       cudaStream_t stream);
+cudaError_t gpu_launch_state_gradients(const gpu_model *model, int64_t row_count, const double *sums,
+                                       const s4_system_gradient *gradient, cudaStream_t stream);
 
 #ifdef __cplusplus
 }

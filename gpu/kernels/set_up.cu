@@ -64,7 +64,7 @@ __device__ void store_read_out(const gpu_model &m, const gpu_conversion &cv, int
 
 enum { undo, twice, set_up, moves };
 
-__global__ void __launch_bounds__(gpu_threads) k_read_out(gpu_model m, gpu_setup_tile t, gpu_conversion cv)
+__global__ void __launch_bounds__(gpu_threads, 2) k_read_out(gpu_model m, gpu_setup_tile t, gpu_conversion cv)
 {
     double *shared = reinterpret_cast<double *>(s4_shared);
     const int64_t state = 2 * m.shape.modes, h = t.first + blockIdx.x;
@@ -98,13 +98,13 @@ __global__ void __launch_bounds__(gpu_threads) k_read_out(gpu_model m, gpu_setup
     for (int64_t r = 0; r < cv.rows; r++) store_read_out(m, cv, h, out + r * cv.out_row, lane.row);
 }
 
-__global__ void __launch_bounds__(gpu_threads) k_step_linear_system(gpu_model m, gpu_setup_tile t, double *base)
+__global__ void __launch_bounds__(gpu_threads, 2) k_step_linear_system(gpu_model m, gpu_setup_tile t, double *base)
 {
     const int64_t h = t.first + blockIdx.x;
     discretise(m, h, 1, base + h * t.step_system_size, reinterpret_cast<double *>(s4_shared));
 }
 
-__global__ void __launch_bounds__(gpu_threads) k_step_dense_system(gpu_model m, gpu_setup_tile t, double *base)
+__global__ void __launch_bounds__(gpu_threads, 2) k_step_dense_system(gpu_model m, gpu_setup_tile t, double *base)
 {
     const int64_t state = 2 * m.shape.modes, h = t.first + blockIdx.x;
     const setup_lane lane = setup_lane_view(m.shape, t, blockIdx.x);
