@@ -15,6 +15,7 @@ set(S4_GPU_KERNEL_SOURCES
     kernels/chain.cu
     kernels/convolve.cu
     kernels/convolve_gradient.cu
+    kernels/convolve_kernel.cu
     kernels/kernel.cu
     kernels/kernel_gradient.cu
     kernels/read_out_gradient.cu

@@ -84,9 +84,10 @@ static void destroy(prepared_shape *p)
     free(p);
 }
 
-/* What this place computes. */
-static s4_status check_scope(const s4_shape *s)
+/* What this place computes of a kernel stage. */
+static s4_status check_scope(const s4_shape *s, const int64_t *bytes)
 {
+    if (bytes[S4_BUFFER_KERNEL_ROWS] <= 0) return S4_OK;
     if (s->mode != S4_MODE_DPLR)
         return gpu_host->fail(S4_ERROR_UNSUPPORTED, "mode %s is not offered by place gpu in this version; it has dplr",
                               "diag");
@@ -104,7 +105,7 @@ s4_status gpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *b
 {
     int previous;
     *prepared = NULL;
-    GPU_TRY(check_scope(shape));
+    GPU_TRY(check_scope(shape, bytes));
     prepared_shape *p = calloc(1, sizeof *p);
     if (!p) return gpu_host->fail(S4_ERROR_MEMORY, "prepare: %zu bytes of host memory", sizeof *p);
     if (pthread_mutex_init(&p->lock, NULL)) {

@@ -76,8 +76,10 @@ typedef enum s4_buffer {
     S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
     S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, M, F): of forward and backward kernel together */
     S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place */
-    S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy */
-    S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs */
+    S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy, or of an output; GPU: of all, (M, lanes,
+                                  * row stride of nf) */
+    S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs; before them, double (M, lanes,
+                                  * s4_skip_parts(T)): parts of sums of u dy */
     S4_BUFFER_BLOCK_U,           /* dt (S4_SLOTS, block_batch, block_channels, T), GPU, tensors on the host: u */
     S4_BUFFER_BLOCK_DY,          /* dt (S4_SLOTS, block_batch, M, block_channels, T), likewise: dy */
     S4_BUFFER_BLOCK_OUT,         /* the same, likewise: y, or du (block_batch, block_channels, T) */
@@ -99,6 +101,10 @@ static inline int64_t s4_row_stride(int64_t length)
 {
     return (2 * (length / 2 + 1) + 15) / 16 * 16;
 }
+
+/* On the GPU, sum over t of u dy is made of parts of so many samples. */
+#define S4_SKIP_PART 512
+static inline int64_t s4_skip_parts(int64_t length) { return (length + S4_SKIP_PART - 1) / S4_SKIP_PART; }
 
 /* A diagonal kernel is the product K[m j + i] = Re sum_n (c_n p_n^(m j)) p_n^i of two small matrices; m, a power of two. */
 static inline int64_t s4_vandermonde_width(int64_t length)

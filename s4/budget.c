@@ -54,18 +54,20 @@ static int64_t largest(const s4_problem *problem, s4_shape *shape, choice *block
 }
 
 /* The choice that needs least: almost always one channel and one row at a time, but how buffers pack can favour a few
- * channels by some bytes. */
+ * channels, or spectra that are kept, by some bytes. */
 static choice smallest(const s4_problem *problem, s4_shape *shape, s4_map *map)
 {
     choice least = {0, 1, 1};
     int64_t least_bytes = INT64_MAX;
-    for (int64_t channels = 1; channels <= 4 && channels <= shape->d_model; channels++) {
-        evaluate(problem, shape, (choice){0, channels, 1}, map);
-        int64_t bytes = map->peak[S4_PLACE_CPU] + map->peak[S4_PLACE_GPU];
-        if (bytes >= least_bytes) continue;
-        least_bytes = bytes;
-        least.channels = channels;
-    }
+    for (int resident = 0; resident <= (shape->fft_length > 0); resident++)
+        for (int64_t channels = 1; channels <= 4 && channels <= shape->d_model; channels++) {
+            evaluate(problem, shape, (choice){resident, channels, 1}, map);
+            int64_t bytes = map->peak[S4_PLACE_CPU] + map->peak[S4_PLACE_GPU];
+            if (bytes >= least_bytes) continue;
+            least_bytes = bytes;
+            least.resident = resident;
+            least.channels = channels;
+        }
     return least;
 }
 

@@ -7,6 +7,7 @@ static int64_t kept(const s4_shape *s) { return s->resident ? s->d_model : s->bl
 static int64_t kernel_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_channels; }
 static int64_t row_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_rows; }
 static int64_t square(int64_t value) { return value * value; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Work areas of cuFFT: what it needs is known only on the device, and s4_plan_prepare checks. Lengths of the short list
  * need at most a copy or two of the data; for others NVIDIA documents up to eight complex copies, and the chirp they
@@ -55,9 +56,13 @@ SIZE(kernel_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_channels, s->kernel
 SIZE(kernel_bytes, dtype_bytes(s) * s->kernels * s->block_channels * s->kernel_length)
 SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * s->channels * frequencies(s))
 SIZE(rows_bytes, dtype_bytes(s) * row_lanes(s, p) * s4_row_stride(s->fft_length))
-/* A second row of every lane: of dy, or of one output where there are several. */
-SIZE(second_rows_bytes, s->direction == S4_DIRECTION_TRAINING || s->channels > 1 ? rows_bytes(s, p) : 0)
-SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)) : 0)
+/* A second row of every lane: of dy, or of one output where there are several; on the GPU, of every output. */
+SIZE(second_rows_bytes, s->direction == S4_DIRECTION_TRAINING || s->channels > 1
+                            ? rows_bytes(s, p) * (p == S4_PLACE_GPU ? s->channels : 1)
+                            : 0)
+SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? larger(fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)),
+                                                     8 * s->channels * s->tile_rows * s4_skip_parts(s->length))
+                                            : 0)
 SIZE(block_u_bytes, p == S4_PLACE_GPU ? S4_SLOTS * dtype_bytes(s) * slot(s, 1) : 0)
 SIZE(block_bytes, p == S4_PLACE_GPU ? S4_SLOTS * dtype_bytes(s) * slot(s, s->channels) : 0)
 SIZE(stage_u_bytes, p == S4_PLACE_CPU ? S4_SLOTS * dtype_bytes(s) * slot(s, 1) : 0)

@@ -9,6 +9,7 @@
 
 #include "s4/context_object.h"
 #include "s4/errors.h"
+#include "s4/shadow.h"
 
 static void locate_buffers(s4_call *call)
 {
@@ -127,6 +128,13 @@ static s4_task make_task(const s4_call *call, s4_place place, const s4_operation
     return task;
 }
 
+static s4_operation entry_of(const s4_plan *plan, s4_place place, const s4_operation_row *row)
+{
+    s4_operation entry;
+    memcpy(&entry, (const char *)plan->backend[place] + row->entry, sizeof entry);
+    return entry;
+}
+
 static s4_status run_operation(s4_call *call, const s4_operation_row *row, const s4_block *block)
 {
     s4_place place = s4_operation_place(row, &call->plan->problem.placement);
@@ -134,12 +142,17 @@ static s4_status run_operation(s4_call *call, const s4_operation_row *row, const
     atomic_fetch_add(&call->plan->context->operations[place], 1);
     call->operations[place]++;
     if (row->transfer != S4_TRANSFER_NONE) return s4_transfer_run(call, row, block);
-    s4_operation entry;
-    memcpy(&entry, (const char *)call->plan->backend[place] + row->entry, sizeof entry);
     s4_task task = make_task(call, place, row, block);
     if (staged) S4_TRY(s4_stage_enter(call));
-    S4_TRY(entry(&task));
+    S4_TRY(entry_of(call->plan, place, row)(&task));
+    if (call->follower) S4_TRY(s4_shadow_follow(call, row, &task, call->follower, block));
     return staged ? s4_stage_leave(call) : S4_OK;
+}
+
+s4_status s4_execute_operation(s4_call *call, const s4_operation_row *row, const s4_block *block)
+{
+    s4_task task = make_task(call, S4_PLACE_CPU, row, block);
+    return entry_of(call->plan, S4_PLACE_CPU, row)(&task);
 }
 
 /* Tells how far the work is; the caller may stop it. */
@@ -236,7 +249,14 @@ s4_status s4_execute(s4_call *call, s4_phase phase)
     s4_queue *queue = call->workspace->queue;
     locate_buffers(call);
     locate_parameters(call);
+    s4_call follower;
+    if (call->workspace->shadow) {
+        s4_shadow_begin(call, &follower);
+        locate_buffers(&follower);
+        call->follower = &follower;
+    }
     s4_status status = run_phase(call, phase);
+    if (!status && plan->context->options.strict) status = s4_ledger_check(call, phase);
     if (!plan->used[S4_PLACE_GPU]) return status;
     if (status) return settle(call, status);
     if (goes_on(call, phase)) return S4_OK;

@@ -9,7 +9,8 @@ typedef struct s4_block {
     int64_t channel, channels, row, rows;
 } s4_block;
 
-typedef struct s4_call {
+typedef struct s4_call s4_call;
+struct s4_call {
     const s4_plan *plan;
     s4_workspace *workspace;
     int64_t batch, length; /* of this call */
@@ -33,10 +34,17 @@ typedef struct s4_call {
     int64_t round;   /* blocks of samples that were staged so far; a block's slot is round % S4_SLOTS */
     s4_block landing; /* block whose output is on its way to the host; rows 0: none */
     int64_t operations[S4_PLACE_COUNT], to_device, to_host; /* what ran, and bytes that moved */
-} s4_call;
+    s4_call *follower; /* on the CPU, in shadow mode; else NULL */
+};
 
 /* Runs the operations of a phase, block by block. */
 s4_status s4_execute(s4_call *call, s4_phase phase);
+
+/* Runs one entry of the CPU place for a block, and nothing around it. */
+s4_status s4_execute_operation(s4_call *call, const s4_operation_row *row, const s4_block *block);
+
+/* s4/ledger.c: what ran in a phase against what the plan says. */
+s4_status s4_ledger_check(const s4_call *call, s4_phase phase);
 
 /* s4/transfers.c: runs one copy between places. */
 s4_status s4_transfer_run(s4_call *call, const s4_operation_row *row, const s4_block *block);

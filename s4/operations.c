@@ -196,7 +196,7 @@ void s4_operation_moves(const s4_operation_row *row, const s4_shape *s, const s4
     case S4_TRANSFER_KERNEL_OUT:
         if (placement->stage[row->stage] == S4_PLACE_GPU) down = dtype * s->kernels * s->d_model * s->kernel_length;
         break;
-    case S4_TRANSFER_LENGTHS: up = 8 * batch; break;
+    case S4_TRANSFER_LENGTHS: break; /* 8 bytes a row, of calls that give them */
     case S4_TRANSFER_U: up = samples; break;
     case S4_TRANSFER_DY: up = samples * s->channels; break;
     case S4_TRANSFER_Y: down = samples * s->channels; break;

@@ -14,9 +14,10 @@
 #define THREADS_MAX 1024
 #define BYTES_MAX ((int64_t)1 << 60)
 
-/* Rows of one batched FFT on the GPU: about this many elements, constant for a problem so that bits are, too. */
+/* Rows of one batched FFT on the GPU, with their products for every output: about this many elements, constant for a
+ * problem so that bits are, too. */
 #define TILE_ELEMENTS ((int64_t)1 << 22)
-#define TILE_ROWS_MAX 256
+#define TILE_ROWS_MAX 2048
 #define TILE_CHANNELS_MAX 64
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
@@ -167,7 +168,8 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .rate = p->rate,
     };
     if (convolves)
-        shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length, 1, TILE_ROWS_MAX), 1, p->batch * p->d_model);
+        shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length / p->channels, 1, TILE_ROWS_MAX), 1,
+                                 p->batch * p->d_model);
     if (p->kernel_length)
         shape->tile_channels = clamp(clamp(TILE_ELEMENTS / p->kernel_length, 1, TILE_CHANNELS_MAX), 1, p->d_model);
     return S4_OK;

@@ -6,12 +6,14 @@
 #include "s4/context_object.h"
 #include "s4/cuda.h"
 #include "s4/errors.h"
+#include "s4/shadow.h"
 
 #define HOST_ALIGNMENT 64
 
 void s4_workspace_destroy(s4_workspace *workspace)
 {
     if (!workspace) return;
+    s4_shadow_destroy(workspace->shadow);
     if (workspace->queue && !s4_context_forked(S4_PLACE_GPU)) {
         workspace->backend->queue_destroy(workspace->device, workspace->queue);
         if (workspace->pinned) workspace->backend->unpin(workspace->device, workspace->pinned);
@@ -67,6 +69,8 @@ static s4_status make(const s4_plan *plan, void *host_block, s4_workspace **work
         made->bytes[place] = bytes;
     }
     s4_status status = plan->used[S4_PLACE_GPU] ? open_queue(plan, made) : S4_OK;
+    if (!status && plan->used[S4_PLACE_GPU] && plan->context->options.shadow)
+        status = s4_shadow_create(plan, &made->shadow);
     if (status) {
         s4_workspace_destroy(made);
         return status;

@@ -4,6 +4,8 @@
 
 #include "s4/plan_object.h"
 
+typedef struct s4_shadow s4_shadow; /* s4/shadow.h */
+
 struct s4_workspace {
     s4_context *context;
     void *block[S4_PLACE_COUNT];
@@ -14,6 +16,7 @@ struct s4_workspace {
     s4_device *device;
     s4_queue *queue;
     void *pinned;    /* part of the host's block, or NULL */
+    s4_shadow *shadow; /* or NULL */
     int stream_given; /* work goes to a stream of the caller: calls on device tensors return before it is done */
 };
 
