@@ -80,7 +80,7 @@ static s4_status check_effective(const gpu_flag_word *flags, const s4_shape *sha
     return S4_OK;
 }
 
-/* The first channel that failed. */
+/* The first channel that failed; what cannot be undone is not finite either. */
 static s4_status check_channels(const gpu_flag_word *flags, const s4_shape *shape)
 {
     const gpu_flag_word step = flags[GPU_FLAG_STEP], undo = flags[GPU_FLAG_UNDO], large = flags[GPU_FLAG_OVERFLOW];
@@ -92,7 +92,7 @@ static s4_status check_channels(const gpu_flag_word *flags, const s4_shape *shap
                               "channel %" PRId64 ": I - dt/2 A is singular to working precision at dt = %g",
                               index_of(step), value_of(step));
     }
-    if (large != NOTHING && index_of(large) <= index_of(undo))
+    if (large != NOTHING && index_of(large) < index_of(undo))
         return gpu_host->fail(S4_ERROR_NOT_FINITE,
                               "channel %" PRId64 ": the read-out is not finite: a power of dA is too large",
                               index_of(large));

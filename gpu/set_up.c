@@ -110,6 +110,18 @@ static s4_status place_read_outs(const s4_task *task, const gpu_model *model, in
     return convert(task, model, &cv, "step system");
 }
 
+s4_status gpu_check_setup(const s4_shape *s, const int64_t *bytes)
+{
+    if (bytes[S4_BUFFER_RAW] <= 0 || s->direction != S4_DIRECTION_STEP) return S4_OK;
+    if (s->mode == S4_MODE_DPLR && s->step_mode == S4_STEP_DIAGONAL)
+        return gpu_host->fail(S4_ERROR_UNSUPPORTED,
+                              "step mode diagonal of dplr layers needs eigenvectors of dA, which are found on the host: "
+                              "place setup on the cpu, or use step mode linear or dense");
+    if (s->mode == S4_MODE_DIAG && s->step_mode == S4_STEP_DENSE)
+        return gpu_host->fail(S4_ERROR_UNSUPPORTED, "step mode dense is not offered for diag layers; linear is");
+    return S4_OK;
+}
+
 /* One way to do a step. */
 typedef struct step_way {
     cudaError_t (*launch)(const gpu_model *model, const gpu_setup_tile *tile, double *base, cudaStream_t stream);
@@ -124,12 +136,6 @@ static s4_status step_system(const s4_task *task)
     const s4_shape *s = task->shape;
     const int is_dense = s->mode == S4_MODE_DPLR && s->step_mode == S4_STEP_DENSE;
     const step_way *way = is_dense ? &dense : &linear;
-    if (s->mode == S4_MODE_DPLR && s->step_mode == S4_STEP_DIAGONAL)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED,
-                              "step mode diagonal of dplr layers needs eigenvectors of dA, which are found on the host: "
-                              "place setup on the cpu, or use step mode linear or dense");
-    if (s->mode == S4_MODE_DIAG && s->step_mode == S4_STEP_DENSE)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED, "step mode dense is not offered for diag layers; linear is");
     gpu_model model;
     GPU_TRY(gpu_model_open(task, &model));
     GPU_TRY(place_read_outs(task, &model, is_dense ? 2 * s->modes + 1 : 2 + 2 * s->rank));
