@@ -33,6 +33,22 @@ static const char *choose_dtype(const char *text, void *field)
     return NULL;
 }
 
+/* Names of parameters, with commas between. */
+static const char *choose_frozen(const char *text, void *field)
+{
+    unsigned mask = 0;
+    for (const char *name = text; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL) {
+        char word[16];
+        size_t length = strcspn(name, ",");
+        s4_parameter which;
+        snprintf(word, sizeof word, "%.*s", length < sizeof word ? (int)length : (int)sizeof word, name);
+        if (s4_parameter_parse(word, &which)) return s4_last_error();
+        mask |= 1u << which;
+    }
+    *(unsigned *)field = mask;
+    return NULL;
+}
+
 static const char *choose_run_mode(const char *text, void *field)
 {
     int step = strcmp(text, "step") == 0;
@@ -125,6 +141,8 @@ const struct option_row option_rows[] = {
 
     {"direction", 0, SHAPE, KIND_CHOICE, FIELD(direction), 0, 0, choose_direction, "kernel|forward|training|step",
      "what is planned (default training)"},
+    {"frozen", 0, VERB_PLAN | VERB_BENCH, KIND_CHOICE, FIELD(frozen), 0, 0, choose_frozen, "NAME,NAME,...",
+     "parameters that are not trained: inv_dt, A_real, A_imag, B, P, C, D"},
     {"dtype", 0, COMPUTE | VERB_TUNE, KIND_CHOICE, FIELD(dtype), 0, 0, choose_dtype, "f32|f64",
      "of u, y and the products over the sequence (default f32)"},
     {"layout", 0, VERB_RUN | VERB_GRAD | VERB_PLAN, KIND_CHOICE, FIELD(layout), 0, 0, choose_layout, "bhl|blh",

@@ -53,6 +53,7 @@ struct options {
     int64_t host_budget, device_budget;
     double rate, seconds;
     int rate_parity;
+    unsigned frozen; /* bits 1 << s4_parameter */
 
     /* a layer that is made here; the enumerations are NOT_GIVEN by default */
     int64_t d_model, d_state, rank, n_ssm, channels;

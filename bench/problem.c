@@ -53,6 +53,7 @@ static void set_execution(const struct options *options, s4_direction direction,
     problem->rate = options->rate;
     problem->rate_parity = options->rate_parity && direction != S4_DIRECTION_STEP; /* a recurrence has no C~ */
     problem->threads = (int)options->threads;
+    problem->frozen = options->frozen;
     problem->host_budget = options->host_budget;
     problem->device_budget = options->device_budget;
 }

@@ -26,23 +26,25 @@ s4_status cpu_convolve_backward(const s4_task *task)
     char *rows_u = task->buffer[S4_BUFFER_ROWS_U], *rows_dy = task->buffer[S4_BUFFER_ROWS_DY];
     int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
     int64_t outputs = shape->channels, first = shape->resident ? task->channel : 0;
+    int kernel_wanted = (task->wanted & S4_WANTED_KERNEL) != 0; /* GRADIENT_SPECTRUM may not be there else */
 
 #pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
     for (int64_t i = 0; i < task->channels; i++) {
         int64_t lane = omp_get_thread_num() * row_stride, h = task->channel + i;
         char *row_u = rows_u + size * lane, *row_dy = rows_dy + size * lane;
-        double *of_channel = gradient_spectra + i * outputs * spectrum_stride;
+        double *of_channel = kernel_wanted ? gradient_spectra + i * outputs * spectrum_stride : NULL;
         if (task->row == 0) {
-            memset(of_channel, 0, sizeof(double) * outputs * spectrum_stride);
+            if (kernel_wanted)
+                memset(of_channel, 0, sizeof(double) * outputs * spectrum_stride);
             for (int64_t c = 0; c < outputs; c++) gradient_d[c * shape->d_model + h] = 0.0;
         }
         for (int64_t b = 0; b < task->rows; b++) {
             cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);
-            functions->load(fft, u, row_u);
+            if (kernel_wanted) functions->load(fft, u, row_u);
             for (int64_t c = 0; c < outputs; c++) {
                 cpu_source dy = cpu_source_of(task, task->dy, &task->dy_strides, b, i, c);
                 functions->load(fft, dy, row_dy);
-                functions->gradient(fft, u, dy, row_u, row_dy, of_channel + c * spectrum_stride,
+                functions->gradient(fft, u, dy, row_u, row_dy, kernel_wanted ? of_channel + c * spectrum_stride : NULL,
                                     &gradient_d[c * shape->d_model + h]);
                 if (!task->du) continue;
                 functions->adjoint(fft, spectra + size * (((first + i) * outputs + c) * spectrum_stride),

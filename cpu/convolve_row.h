@@ -36,7 +36,7 @@ typedef struct cpu_convolve_row {
     /* y = irfft(K^ U) + d u, U in `row`, which is destroyed; y may be u */
     void (*convolve)(const cpu_fft *fft, const void *spectrum, double d, cpu_source u, void *row, cpu_target y);
 
-    /* gradient_spectrum += conj(U) DY of the spectra in row_u, row_dy;  *gradient_d += sum of u dy */
+    /* gradient_spectrum += conj(U) DY of the spectra in row_u, row_dy, unless it is NULL;  *gradient_d += sum of u dy */
     void (*gradient)(const cpu_fft *fft, cpu_source u, cpu_source dy, const void *row_u, const void *row_dy,
                      double *gradient_spectrum, double *gradient_d);
 

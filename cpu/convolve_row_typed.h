@@ -77,6 +77,7 @@ static void TYPED(gradient)(const cpu_fft *fft, cpu_source u, cpu_source dy, con
     double sum_d = 0.0;
     for (int64_t t = 0; t < u.count; t++) sum_d += (double)u_samples[t * u.stride] * (double)dy_samples[t * dy.stride];
     *gradient_d += sum_d;
+    if (!gradient_spectrum) return;
 
     for (int64_t f = 0; f <= fft->length / 2; f++) {
         double u_re = row_u[2 * f], u_im = row_u[2 * f + 1];

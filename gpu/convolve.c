@@ -159,9 +159,12 @@ static s4_status convolve_backward(const s4_task *task)
     static const char operation[] = "convolve backward";
     const s4_shape *s = task->shape;
     void *rows_u = task->buffer[S4_BUFFER_ROWS_U], *rows_dy = task->buffer[S4_BUFFER_ROWS_DY];
-    double *gradient_d = s4_system_gradient_view(s, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]).d + task->channel;
     double *sums = task->wanted & S4_WANTED_KERNEL ? task->buffer[S4_BUFFER_GRADIENT_SPECTRUM] : NULL;
-    double *partials = task->wanted & S4_WANTED_D ? task->buffer[S4_BUFFER_CONVOLVE_FFT_WORK] : NULL;
+    double *partials = NULL, *gradient_d = NULL;
+    if (task->wanted & S4_WANTED_D) {
+        partials = task->buffer[S4_BUFFER_CONVOLVE_FFT_WORK];
+        gradient_d = s4_system_gradient_view(s, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]).d + task->channel;
+    }
     const void *spectra = task->du ? spectrum_of_block(task) : NULL;
     const int begin = task->row == 0;
     const gpu_crop du = {

@@ -18,9 +18,19 @@
 extern "C" {
 #endif
 
-#define S4_BACKEND_VERSION 4
+#define S4_BACKEND_VERSION 5
 
 /* ---- what the plan fixed ------------------------------------------------------------------------------------- */
+
+/* What the gradients that a call asks for need of SYSTEM_GRADIENT. An operation makes at least these parts; what it is
+ * not asked for costs nothing where leaving it out saves work. Operations that only make parts which nobody wants are
+ * not run. */
+typedef enum s4_wanted {
+    S4_WANTED_D = 1,     /* d */
+    S4_WANTED_C = 2,     /* c */
+    S4_WANTED_SYSTEM = 4 /* lambda, b, p, dt */
+} s4_wanted;
+#define S4_WANTED_KERNEL (S4_WANTED_C | S4_WANTED_SYSTEM) /* all that come through the kernel */
 
 typedef struct s4_shape {
     s4_direction direction;
@@ -47,6 +57,7 @@ typedef struct s4_shape {
     int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length */
     int64_t tile_channels;    /* GPU: channels of one batched FFT of the kernel; constant for a length */
     double rate;
+    unsigned wanted;          /* training: bits of s4_wanted that a call may ask for: 0 for what is frozen */
 } s4_shape;
 
 /* ---- buffers ------------------------------------------------------------------------------------------------- */
@@ -89,7 +100,8 @@ typedef enum s4_buffer {
     S4_BUFFER_STAGE_U,           /* as BLOCK_U, on the host and pinned: on its way to the device */
     S4_BUFFER_STAGE_DY,
     S4_BUFFER_STAGE_OUT,
-    S4_BUFFER_GRADIENT_SPECTRUM, /* double complex (channels of the block, M, F): sum over the batch of conj(U) * DY */
+    S4_BUFFER_GRADIENT_SPECTRUM, /* double complex (channels of the block, M, F): sum over the batch of conj(U) * DY;
+                                  * NULL if the shape wants nothing that comes through the kernel */
     S4_BUFFER_KERNEL_GRADIENT,   /* double (kernels, channels of the block, L): dL/dK */
     S4_BUFFER_SYSTEM_GRADIENT,   /* double, all channels: see s4_system_gradient_view */
     S4_BUFFER_COUNT
@@ -274,7 +286,8 @@ static inline int64_t s4_system_count(const s4_shape *s)
            s->d_model * (s->dt_modes + s->channels);
 }
 
-/* Gradients with respect to the effective parameters, per channel (not yet summed over the copies' channels). */
+/* Gradients with respect to the effective parameters, per channel (not yet summed over the copies' channels). d alone has
+ * memory where nothing that comes through the kernel is wanted and no states are used. */
 typedef struct s4_system_gradient {
     double *lambda; /* (H,n,2) */
     double *b;      /* (H,n,2) */
@@ -284,20 +297,27 @@ typedef struct s4_system_gradient {
     double *d;      /* (M,H): made by convolve_backward; all others by kernel_backward, and states_backward adds */
 } s4_system_gradient;
 
+/* Channels that all but d has memory for. */
+static inline int64_t s4_system_gradient_channels(const s4_shape *s)
+{
+    return s->states || (s->wanted & S4_WANTED_KERNEL) ? s->d_model : 0;
+}
 static inline s4_system_gradient s4_system_gradient_view(const s4_shape *s, double *base)
 {
+    int64_t channels = s4_system_gradient_channels(s);
     s4_system_gradient v;
     v.lambda = base;
-    v.b = v.lambda + s->d_model * s->modes * 2;
-    v.p = v.b + s->d_model * s->modes * 2;
-    v.c = v.p + s->rank * s->d_model * s->modes * 2;
-    v.dt = v.c + s->kernels * s->d_model * s->modes * 2;
-    v.d = v.dt + s->d_model * s->dt_modes;
+    v.b = v.lambda + channels * s->modes * 2;
+    v.p = v.b + channels * s->modes * 2;
+    v.c = v.p + s->rank * channels * s->modes * 2;
+    v.dt = v.c + s->kernels * channels * s->modes * 2;
+    v.d = v.dt + channels * s->dt_modes;
     return v;
 }
 static inline int64_t s4_system_gradient_count(const s4_shape *s)
 {
-    return s->d_model * (2 + s->rank + s->kernels) * s->modes * 2 + s->d_model * (s->dt_modes + s->channels);
+    int64_t channels = s4_system_gradient_channels(s);
+    return channels * (2 + s->rank + s->kernels) * s->modes * 2 + channels * s->dt_modes + s->d_model * s->channels;
 }
 
 /* ---- one operation ------------------------------------------------------------------------------------------- */
@@ -318,16 +338,6 @@ typedef struct s4_raw {
 typedef struct s4_strides {
     int64_t batch, channel, output, time;
 } s4_strides;
-
-/* What the gradients that a call asks for need of SYSTEM_GRADIENT. An operation makes at least these parts; what it is
- * not asked for costs nothing where leaving it out saves work. Operations that only make parts which nobody wants are
- * not run. */
-typedef enum s4_wanted {
-    S4_WANTED_D = 1,     /* d */
-    S4_WANTED_C = 2,     /* c */
-    S4_WANTED_SYSTEM = 4 /* lambda, b, p, dt */
-} s4_wanted;
-#define S4_WANTED_KERNEL (S4_WANTED_C | S4_WANTED_SYSTEM) /* all that come through the kernel */
 
 typedef struct s4_task {
     s4_device *device;

@@ -54,7 +54,7 @@ static int64_t largest(const s4_problem *problem, s4_shape *shape, choice *block
 }
 
 /* The choice that needs least: almost always one channel and one row at a time, but how buffers pack can favour a few
- * channels, or spectra that are kept, by some bytes. */
+ * channels by some bytes, and few channels whose spectra are kept need not be made again beside the rows in work. */
 static choice smallest(const s4_problem *problem, s4_shape *shape, s4_map *map)
 {
     choice least = {0, 1, 1};
@@ -65,8 +65,7 @@ static choice smallest(const s4_problem *problem, s4_shape *shape, s4_map *map)
             int64_t bytes = map->peak[S4_PLACE_CPU] + map->peak[S4_PLACE_GPU];
             if (bytes >= least_bytes) continue;
             least_bytes = bytes;
-            least.resident = resident;
-            least.channels = channels;
+            least = (choice){resident, channels, 1};
         }
     return least;
 }

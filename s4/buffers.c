@@ -70,7 +70,8 @@ SIZE(stage_bytes, p == S4_PLACE_CPU ? S4_SLOTS * dtype_bytes(s) * slot(s, s->cha
 SIZE(block_state_bytes,
      p == S4_PLACE_GPU && s->tensors == S4_PLACE_CPU ? 16 * s->block_batch * s->block_channels * s->modes : 0)
 SIZE(lengths_bytes, p == S4_PLACE_GPU && s->tensors == S4_PLACE_CPU ? 8 * s->batch : 0)
-SIZE(gradient_spectrum_bytes, 16 * s->block_channels * s->channels * frequencies(s))
+SIZE(gradient_spectrum_bytes,
+     s->wanted & S4_WANTED_KERNEL ? 16 * s->block_channels * s->channels * frequencies(s) : 0)
 SIZE(kernel_gradient_bytes, 8 * s->kernels * s->block_channels * s->kernel_length)
 SIZE(system_gradient_bytes, 8 * s4_system_gradient_count(s))
 

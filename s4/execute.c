@@ -119,7 +119,7 @@ static s4_task make_task(const s4_call *call, s4_place place, const s4_operation
         .length = call->length,
         .raw = on_gpu && call->raw ? &call->device_raw : call->raw,
         .gradients = on_gpu && call->gradients ? &call->device_gradients : call->gradients,
-        .wanted = call->wanted,
+        .wanted = call->wanted & S4_WANTED_GRADIENTS,
     };
     if (row->loop == S4_LOOP_BATCH && is_staged(call, place))
         give_staged(call, block, &task);
@@ -165,60 +165,72 @@ static s4_status report_progress(const s4_call *call, const s4_operation_row *ro
     return S4_OK;
 }
 
-/* End of the run, from `first` on, of operations of this phase that are repeated at least at `loop`. */
-static int run_end(const s4_map *map, int first, int end, s4_loop loop)
+/* The operations of one call, in the order they run. */
+typedef struct schedule {
+    int count;
+    const s4_operation_row *operation[S4_OPERATIONS_MAX];
+} schedule;
+
+/* The plan's operations of a phase, but for those that only make what this call does not want. */
+static schedule make_schedule(const s4_call *call, s4_phase phase)
+{
+    const s4_map *map = &call->plan->map;
+    schedule made = {0};
+    for (int i = 0; i < map->operation_count; i++)
+        if (map->operation[i]->phase == phase && s4_operation_wanted(map->operation[i], call->wanted))
+            made.operation[made.count++] = map->operation[i];
+    return made;
+}
+
+/* End of the run, from `first` on, of operations that are repeated at least at `loop`. */
+static int run_end(const schedule *all, int first, int end, s4_loop loop)
 {
     int last = first;
-    while (last < end && map->operation[last]->loop >= loop) last++;
+    while (last < end && all->operation[last]->loop >= loop) last++;
     return last;
 }
 
-static s4_status run_batch(s4_call *call, int first, int end, s4_block block)
+static s4_status run_batch(s4_call *call, const schedule *all, int first, int end, s4_block block)
 {
     for (int64_t row = 0; row < call->batch; row += block.rows) {
         int64_t rows = call->plan->shape.block_batch;
         block.row = row;
         block.rows = rows < call->batch - row ? rows : call->batch - row;
-        for (int i = first; i < end; i++) S4_TRY(run_operation(call, call->plan->map.operation[i], &block));
+        for (int i = first; i < end; i++) S4_TRY(run_operation(call, all->operation[i], &block));
         call->round++;
     }
     return S4_OK;
 }
 
-static s4_status run_channels(s4_call *call, int first, int end)
+static s4_status run_channels(s4_call *call, const schedule *all, int first, int end)
 {
-    const s4_map *map = &call->plan->map;
     int64_t H = call->plan->shape.d_model, step = call->plan->shape.block_channels;
     for (int64_t channel = 0; channel < H; channel += step) {
         s4_block block = {channel, step < H - channel ? step : H - channel, 0, call->batch};
         for (int i = first; i < end;) {
-            if (map->operation[i]->loop == S4_LOOP_BATCH) {
-                int last = run_end(map, i, end, S4_LOOP_BATCH);
-                S4_TRY(run_batch(call, i, last, block));
+            if (all->operation[i]->loop == S4_LOOP_BATCH) {
+                int last = run_end(all, i, end, S4_LOOP_BATCH);
+                S4_TRY(run_batch(call, all, i, last, block));
                 i = last;
             } else {
-                S4_TRY(run_operation(call, map->operation[i++], &block));
+                S4_TRY(run_operation(call, all->operation[i++], &block));
             }
         }
-        S4_TRY(report_progress(call, map->operation[first], channel + block.channels, H));
+        S4_TRY(report_progress(call, all->operation[first], channel + block.channels, H));
     }
     return S4_OK;
 }
 
 static s4_status run_phase(s4_call *call, s4_phase phase)
 {
-    const s4_map *map = &call->plan->map;
-    int first = 0;
-    while (first < map->operation_count && map->operation[first]->phase != phase) first++;
-    int end = first;
-    while (end < map->operation_count && map->operation[end]->phase == phase) end++;
-    for (int i = first; i < end;) {
-        if (map->operation[i]->loop == S4_LOOP_ONCE) {
+    schedule all = make_schedule(call, phase);
+    for (int i = 0; i < all.count;) {
+        if (all.operation[i]->loop == S4_LOOP_ONCE) {
             s4_block whole = {0, call->plan->shape.d_model, 0, call->batch};
-            S4_TRY(run_operation(call, map->operation[i++], &whole));
+            S4_TRY(run_operation(call, all.operation[i++], &whole));
         } else {
-            int last = run_end(map, i, end, S4_LOOP_CHANNELS);
-            S4_TRY(run_channels(call, i, last));
+            int last = run_end(&all, i, all.count, S4_LOOP_CHANNELS);
+            S4_TRY(run_channels(call, &all, i, last));
             S4_TRY(s4_stage_finish(call));
             i = last;
         }

@@ -23,7 +23,7 @@ struct s4_call {
     const s4_raw *raw;             /* on the host */
     unsigned changed;              /* refresh: bits of s4_parameter that differ from what the device has */
     const s4_gradients *gradients; /* on the host, or where the tensors are if the set-up runs there, too */
-    unsigned wanted;               /* bits of s4_wanted */
+    unsigned wanted;               /* backward: bits of s4_wanted and s4_wanted_too */
     s4_strides u_strides, y_strides, dy_strides, du_strides; /* of the caller's tensors */
     const int64_t *lengths;
 

@@ -123,6 +123,15 @@ s4_status s4_layer_parameter(s4_layer *layer, s4_parameter which, s4_parameter_v
     return S4_OK;
 }
 
+s4_status s4_layer_parameter_gradient(s4_layer *layer, s4_parameter which, const s4_gradients *gradients,
+                                      s4_parameter_view *view)
+{
+    if (!gradients) return s4_fail(S4_ERROR_ARGUMENT, "gradients is NULL");
+    S4_TRY(s4_layer_parameter(layer, which, view));
+    view->gradient = view->count ? gradients->parameter[which] : NULL;
+    return S4_OK;
+}
+
 void s4_layer_touch(s4_layer *layer, unsigned mask)
 {
     layer->version++;

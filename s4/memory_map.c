@@ -12,7 +12,9 @@
 static void list_operations(const s4_shape *shape, const s4_placement *placement, s4_map *map)
 {
     for (int i = 0; i < s4_operation_row_count; i++)
-        if (s4_operation_rows[i].active(shape, placement)) map->operation[map->operation_count++] = &s4_operation_rows[i];
+        if (s4_operation_rows[i].active(shape, placement) &&
+            s4_operation_wanted(&s4_operation_rows[i], shape->wanted | S4_WANTED_DU | S4_WANTED_STATE))
+            map->operation[map->operation_count++] = &s4_operation_rows[i];
 }
 
 /* Widens [first, last] to the whole run of operations around i that are repeated at least at `level`: what enters a

@@ -6,6 +6,8 @@
 
 #define ENTRY(member) S4_TRANSFER_NONE, offsetof(s4_backend, member)
 #define COPY(transfer) S4_TRANSFER_##transfer, 0
+#define PHASE(phase) S4_PHASE_##phase, 0
+#define BACKWARD(makes) S4_PHASE_BACKWARD, makes
 #define BIT(buffer) (UINT64_C(1) << S4_BUFFER_##buffer)
 
 static s4_place at(const s4_placement *p, s4_stage stage) { return p->stage[stage]; }
@@ -58,6 +60,9 @@ WHEN(when_states_train_move, TRAINS && s->states && APART(SETUP, CONVOLVE))
 WHEN(when_gradients_travel, TRAINS && (APART(SETUP, KERNEL) || APART(SETUP, CONVOLVE)))
 WHEN(when_raw_gradients_travel, TRAINS && STAGED(SETUP))
 
+/* What operations of backward make. */
+enum { KERNEL = S4_WANTED_KERNEL, GRADIENTS = S4_WANTED_GRADIENTS, DU = S4_WANTED_DU, STATE = S4_WANTED_STATE };
+
 #define MAKE_KERNEL S4_STAGE_KERNEL, ENTRY(kernel), \
     BIT(SYSTEM) | BIT(KERNEL_ROWS) | BIT(KERNEL_TERMS) | BIT(KERNEL_FFT_WORK) | BIT(KERNEL) | BIT(FLAGS)
 #define MOVE_KERNEL S4_STAGE_KERNEL, COPY(MOVE), BIT(KERNEL)
@@ -70,86 +75,103 @@ WHEN(when_raw_gradients_travel, TRAINS && STAGED(SETUP))
 #define DOWN_STATE(stage) S4_STAGE_##stage, COPY(STATE_OUT), BIT(BLOCK_STATE)
 
 const s4_operation_row s4_operation_rows[] = {
-    {"upload_raw", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(RAW), BIT(RAW), when_raw_travels},
-    {"transform", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(transform),
+    {"upload_raw", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(RAW), BIT(RAW), when_raw_travels},
+    {"transform", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(transform),
      BIT(RAW) | BIT(SYSTEM) | BIT(FLAGS), always},
-    {"read_out", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(read_out),
+    {"read_out", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(read_out),
      BIT(RAW) | BIT(SYSTEM) | BIT(SETUP_MATRICES) | BIT(FLAGS), when_read_out},
-    {"step_system", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(step_system),
+    {"step_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(step_system),
      BIT(RAW) | BIT(SYSTEM) | BIT(SETUP_MATRICES) | BIT(STEP_SYSTEM) | BIT(FLAGS), when_stepping},
-    {"move_system", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(MOVE), BIT(SYSTEM), when_system_travels},
-    {"move_step_system", S4_PHASE_REFRESH, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(MOVE), BIT(STEP_SYSTEM),
+    {"move_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(MOVE), BIT(SYSTEM), when_system_travels},
+    {"move_step_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(MOVE), BIT(STEP_SYSTEM),
      when_step_system_travels},
-    {"kernel", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MAKE_KERNEL, when_resident},
-    {"move_kernel", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MOVE_KERNEL, when_resident_moves},
-    {"spectrum", S4_PHASE_REFRESH, S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_resident},
+    {"kernel", PHASE(REFRESH), S4_LOOP_CHANNELS, MAKE_KERNEL, when_resident},
+    {"move_kernel", PHASE(REFRESH), S4_LOOP_CHANNELS, MOVE_KERNEL, when_resident_moves},
+    {"spectrum", PHASE(REFRESH), S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_resident},
 
-    {"kernel", S4_PHASE_KERNEL, S4_LOOP_CHANNELS, MAKE_KERNEL, when_kernel},
-    {"download_kernel", S4_PHASE_KERNEL, S4_LOOP_CHANNELS, S4_STAGE_KERNEL, COPY(KERNEL_OUT), BIT(KERNEL), when_kernel},
+    {"kernel", PHASE(KERNEL), S4_LOOP_CHANNELS, MAKE_KERNEL, when_kernel},
+    {"download_kernel", PHASE(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_KERNEL, COPY(KERNEL_OUT), BIT(KERNEL), when_kernel},
 
-    {"upload_lengths", S4_PHASE_FORWARD, S4_LOOP_ONCE, S4_STAGE_CONVOLVE, COPY(LENGTHS), BIT(LENGTHS), when_staged},
-    {"kernel", S4_PHASE_FORWARD, S4_LOOP_CHANNELS, MAKE_KERNEL, when_again},
-    {"move_kernel", S4_PHASE_FORWARD, S4_LOOP_CHANNELS, MOVE_KERNEL, when_again_moves},
-    {"spectrum", S4_PHASE_FORWARD, S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_again},
-    {"upload_u", S4_PHASE_FORWARD, S4_LOOP_BATCH, UP_U(CONVOLVE), when_staged},
-    {"upload_state", S4_PHASE_FORWARD, S4_LOOP_BATCH, UP_STATE(CONVOLVE), when_states_staged},
-    {"convolve", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve),
+    {"upload_lengths", PHASE(FORWARD), S4_LOOP_ONCE, S4_STAGE_CONVOLVE, COPY(LENGTHS), BIT(LENGTHS), when_staged},
+    {"kernel", PHASE(FORWARD), S4_LOOP_CHANNELS, MAKE_KERNEL, when_again},
+    {"move_kernel", PHASE(FORWARD), S4_LOOP_CHANNELS, MOVE_KERNEL, when_again_moves},
+    {"spectrum", PHASE(FORWARD), S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_again},
+    {"upload_u", PHASE(FORWARD), S4_LOOP_BATCH, UP_U(CONVOLVE), when_staged},
+    {"upload_state", PHASE(FORWARD), S4_LOOP_BATCH, UP_STATE(CONVOLVE), when_states_staged},
+    {"convolve", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve),
      BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U) | BIT(BLOCK_OUT) |
          BIT(LENGTHS), when_convolves},
-    {"states", S4_PHASE_FORWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(states),
+    {"states", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(states),
      BIT(STEP_SYSTEM) | BIT(STEP_ROWS) | BIT(BLOCK_U) | BIT(BLOCK_OUT) | BIT(BLOCK_STATE) | BIT(LENGTHS), when_states},
-    {"download_y", S4_PHASE_FORWARD, S4_LOOP_BATCH, DOWN_Y(CONVOLVE), when_staged},
-    {"download_state", S4_PHASE_FORWARD, S4_LOOP_BATCH, DOWN_STATE(CONVOLVE), when_states_staged},
+    {"download_y", PHASE(FORWARD), S4_LOOP_BATCH, DOWN_Y(CONVOLVE), when_staged},
+    {"download_state", PHASE(FORWARD), S4_LOOP_BATCH, DOWN_STATE(CONVOLVE), when_states_staged},
 
-    {"upload_lengths", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_CONVOLVE, COPY(LENGTHS), BIT(LENGTHS),
+    {"upload_lengths", BACKWARD(DU | GRADIENTS | STATE), S4_LOOP_ONCE, S4_STAGE_CONVOLVE, COPY(LENGTHS), BIT(LENGTHS),
      when_training_staged},
-    {"kernel", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, MAKE_KERNEL, when_training_again},
-    {"move_kernel", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, MOVE_KERNEL, when_training_again_moves},
-    {"spectrum", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_training_again},
-    {"upload_u", S4_PHASE_BACKWARD, S4_LOOP_BATCH, UP_U(CONVOLVE), when_training_staged},
-    {"upload_dy", S4_PHASE_BACKWARD, S4_LOOP_BATCH, UP_DY, when_training_staged},
-    {"upload_state", S4_PHASE_BACKWARD, S4_LOOP_BATCH, UP_STATE(CONVOLVE), when_states_train_staged},
-    {"upload_dstate", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DSTATE_OUT), BIT(BLOCK_DSTATE),
+    {"kernel", BACKWARD(DU), S4_LOOP_CHANNELS, MAKE_KERNEL, when_training_again},
+    {"move_kernel", BACKWARD(DU), S4_LOOP_CHANNELS, MOVE_KERNEL, when_training_again_moves},
+    {"spectrum", BACKWARD(DU), S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_training_again},
+    {"upload_u", BACKWARD(GRADIENTS | STATE), S4_LOOP_BATCH, UP_U(CONVOLVE), when_training_staged},
+    {"upload_dy", BACKWARD(DU | GRADIENTS | STATE), S4_LOOP_BATCH, UP_DY, when_training_staged},
+    {"upload_state", BACKWARD(KERNEL | DU | STATE), S4_LOOP_BATCH, UP_STATE(CONVOLVE), when_states_train_staged},
+    {"upload_dstate", BACKWARD(KERNEL | DU | STATE), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DSTATE_OUT), BIT(BLOCK_DSTATE),
      when_states_train_staged},
-    {"convolve_backward", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve_backward),
+    {"convolve_backward", BACKWARD(DU | GRADIENTS), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve_backward),
      BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U) | BIT(BLOCK_DY) |
          BIT(BLOCK_OUT) | BIT(LENGTHS) | BIT(GRADIENT_SPECTRUM) | BIT(SYSTEM_GRADIENT), when_training},
-    {"states_backward", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(states_backward),
+    {"states_backward", BACKWARD(KERNEL | DU | STATE), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(states_backward),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(STATE_ROWS) | BIT(STATE_SUMS) | BIT(BLOCK_U) | BIT(BLOCK_DY) | BIT(BLOCK_OUT) |
          BIT(BLOCK_STATE) | BIT(BLOCK_DSTATE) | BIT(LENGTHS), when_states_train},
-    {"download_du", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DU), BIT(STAGE_OUT) | BIT(BLOCK_OUT),
+    {"download_du", BACKWARD(DU), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DU), BIT(STAGE_OUT) | BIT(BLOCK_OUT),
      when_training_staged},
-    {"download_dstate", S4_PHASE_BACKWARD, S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DSTATE_IN), BIT(BLOCK_DSTATE),
+    {"download_dstate", BACKWARD(STATE), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DSTATE_IN), BIT(BLOCK_DSTATE),
      when_states_train_staged},
-    {"correlate", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, ENTRY(correlate),
+    {"correlate", BACKWARD(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, ENTRY(correlate),
      BIT(GRADIENT_SPECTRUM) | BIT(KERNEL_GRADIENT) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(CONVOLVE_FFT_WORK), when_training},
-    {"move_kernel_gradient", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, COPY(MOVE), BIT(KERNEL_GRADIENT),
+    {"move_kernel_gradient", BACKWARD(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, COPY(MOVE), BIT(KERNEL_GRADIENT),
      when_training_moves},
-    {"kernel_backward", S4_PHASE_BACKWARD, S4_LOOP_CHANNELS, S4_STAGE_KERNEL, ENTRY(kernel_backward),
+    {"kernel_backward", BACKWARD(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_KERNEL, ENTRY(kernel_backward),
      BIT(SYSTEM) | BIT(KERNEL_ROWS) | BIT(KERNEL_TERMS) | BIT(KERNEL_ADJOINT) | BIT(KERNEL_FFT_WORK) |
          BIT(KERNEL_GRADIENT) | BIT(SYSTEM_GRADIENT), when_training},
-    {"move_gradients", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(GRADIENTS), BIT(SYSTEM_GRADIENT),
+    {"move_gradients", BACKWARD(GRADIENTS), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(GRADIENTS), BIT(SYSTEM_GRADIENT),
      when_gradients_travel},
-    {"move_state_sums", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_CONVOLVE, COPY(MOVE), BIT(STATE_SUMS),
+    {"move_state_sums", BACKWARD(KERNEL), S4_LOOP_ONCE, S4_STAGE_CONVOLVE, COPY(MOVE), BIT(STATE_SUMS),
      when_states_train_move},
-    {"state_gradients", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(state_gradients),
+    {"state_gradients", BACKWARD(KERNEL), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(state_gradients),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(SETUP_MATRICES) | BIT(STATE_ROWS) | BIT(STATE_SUMS) |
          BIT(SYSTEM_GRADIENT) | BIT(FLAGS),
      when_states_train},
-    {"chain", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(chain),
+    {"chain", BACKWARD(GRADIENTS), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(chain),
      BIT(RAW) | BIT(SYSTEM) | BIT(SYSTEM_GRADIENT) | BIT(RAW_GRADIENT), when_training},
-    {"download_gradients", S4_PHASE_BACKWARD, S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(RAW_GRADIENTS),
+    {"download_gradients", BACKWARD(GRADIENTS), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(RAW_GRADIENTS),
      BIT(RAW_GRADIENT) | BIT(STAGE_GRADIENT),
      when_raw_gradients_travel},
 
-    {"upload_u", S4_PHASE_STEP, S4_LOOP_BATCH, UP_U(STEP), when_step_staged},
-    {"upload_state", S4_PHASE_STEP, S4_LOOP_BATCH, UP_STATE(STEP), when_step_staged},
-    {"step", S4_PHASE_STEP, S4_LOOP_BATCH, S4_STAGE_STEP, ENTRY(step),
+    {"upload_u", PHASE(STEP), S4_LOOP_BATCH, UP_U(STEP), when_step_staged},
+    {"upload_state", PHASE(STEP), S4_LOOP_BATCH, UP_STATE(STEP), when_step_staged},
+    {"step", PHASE(STEP), S4_LOOP_BATCH, S4_STAGE_STEP, ENTRY(step),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(STEP_ROWS) | BIT(BLOCK_U) | BIT(BLOCK_OUT) | BIT(BLOCK_STATE), when_step},
-    {"download_y", S4_PHASE_STEP, S4_LOOP_BATCH, DOWN_Y(STEP), when_step_staged},
-    {"download_state", S4_PHASE_STEP, S4_LOOP_BATCH, DOWN_STATE(STEP), when_step_staged},
+    {"download_y", PHASE(STEP), S4_LOOP_BATCH, DOWN_Y(STEP), when_step_staged},
+    {"download_state", PHASE(STEP), S4_LOOP_BATCH, DOWN_STATE(STEP), when_step_staged},
 };
 const int s4_operation_row_count = (int)(sizeof s4_operation_rows / sizeof s4_operation_rows[0]);
+
+static const unsigned wanted_by[S4_PARAMETER_COUNT] = {
+    [S4_PARAMETER_INV_DT] = S4_WANTED_SYSTEM, [S4_PARAMETER_A_REAL] = S4_WANTED_SYSTEM,
+    [S4_PARAMETER_A_IMAG] = S4_WANTED_SYSTEM, [S4_PARAMETER_B] = S4_WANTED_SYSTEM,
+    [S4_PARAMETER_P] = S4_WANTED_SYSTEM,      [S4_PARAMETER_C] = S4_WANTED_C,
+    [S4_PARAMETER_D] = S4_WANTED_D,
+};
+
+unsigned s4_wanted_by(unsigned parameters, int64_t rank)
+{
+    unsigned wanted = 0;
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        if ((parameters >> p & 1) && (p != S4_PARAMETER_P || rank)) wanted |= wanted_by[p]; /* P of rank 0 is empty */
+    return wanted;
+}
+
+int s4_operation_wanted(const s4_operation_row *row, unsigned wanted) { return !row->makes || (row->makes & wanted); }
 
 static int is_between_places(const s4_operation_row *row)
 {
@@ -207,8 +229,10 @@ void s4_operation_moves(const s4_operation_row *row, const s4_shape *s, const s4
     case S4_TRANSFER_DSTATE_IN: down = states; break;
     case S4_TRANSFER_GRADIENTS: {
         int64_t *moved = placement->stage[S4_STAGE_SETUP] == S4_PLACE_GPU ? &up : &down;
-        if (placement->stage[S4_STAGE_KERNEL] != placement->stage[S4_STAGE_SETUP]) *moved += rest;
-        if (placement->stage[S4_STAGE_CONVOLVE] != placement->stage[S4_STAGE_SETUP]) *moved += skips;
+        if (placement->stage[S4_STAGE_KERNEL] != placement->stage[S4_STAGE_SETUP] && (s->wanted & S4_WANTED_KERNEL))
+            *moved += rest;
+        if (placement->stage[S4_STAGE_CONVOLVE] != placement->stage[S4_STAGE_SETUP] && (s->wanted & S4_WANTED_D))
+            *moved += skips;
         break;
     }
     case S4_TRANSFER_RAW_GRADIENTS: down = 8 * s4_raw_offset(s, S4_PARAMETER_COUNT); break;

@@ -40,9 +40,17 @@ typedef enum s4_transfer {
     S4_TRANSFER_RAW_GRADIENTS /* RAW_GRADIENT to the caller's gradients */
 } s4_transfer;
 
+/* What backward is asked for besides s4_wanted. */
+typedef enum s4_wanted_too {
+    S4_WANTED_DU = 8,    /* du */
+    S4_WANTED_STATE = 16 /* dstate_in */
+} s4_wanted_too;
+#define S4_WANTED_GRADIENTS (S4_WANTED_D | S4_WANTED_KERNEL) /* of parameters */
+
 typedef struct s4_operation_row {
     const char *name;
     s4_phase phase;
+    unsigned makes; /* backward: it runs if one of these bits is wanted; other phases: 0, always */
     s4_loop loop;
     s4_stage stage;
     s4_transfer transfer;
@@ -54,6 +62,9 @@ typedef struct s4_operation_row {
 extern const s4_operation_row s4_operation_rows[];
 extern const int s4_operation_row_count;
 
+/* Bits of s4_wanted that gradients of these parameters (bits 1 << s4_parameter) need. */
+unsigned s4_wanted_by(unsigned parameters, int64_t rank);
+int s4_operation_wanted(const s4_operation_row *row, unsigned wanted);
 /* The place that a row runs at: that of its stage; a copy between places is the device's. */
 s4_place s4_operation_place(const s4_operation_row *row, const s4_placement *placement);
 /* Buffers of `place` that a row reads or writes. */

@@ -43,6 +43,9 @@ static s4_status check_choices(const s4_problem *p)
     S4_TRY(s4_check_range("discretisation", p->discretisation, S4_BILINEAR, S4_DSS));
     S4_TRY(s4_check_range("tensors", p->tensors, S4_PLACE_CPU, S4_PLACE_GPU));
     S4_TRY(s4_check_range("layout", p->layout, S4_LAYOUT_BHL, S4_LAYOUT_BLH));
+    if (p->frozen & ~S4_PARAMETER_ALL)
+        return s4_fail(S4_ERROR_ARGUMENT, "frozen is 0x%x, must have bits 1 << s4_parameter only, those of 0x%x",
+                       p->frozen, S4_PARAMETER_ALL);
     if (p->mode == S4_MODE_DPLR && p->discretisation != S4_BILINEAR)
         return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
                        s4_discretisation_name(p->discretisation));
@@ -166,6 +169,7 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .states = carries_states(p),
         .tensors = p->tensors,
         .rate = p->rate,
+        .wanted = p->direction == S4_DIRECTION_TRAINING ? s4_wanted_by(S4_PARAMETER_ALL & ~p->frozen, p->rank) : 0,
     };
     if (convolves)
         shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length / p->channels, 1, TILE_ROWS_MAX), 1,

@@ -54,6 +54,12 @@ static void write_table(const s4_plan *plan, const s4_plan_info *info, text_buff
     append(text, "algorithm %s, FFT length %lld, blocks of %lld channels and %lld batch rows, kernel spectra %s\n",
            s4_algorithm_name(p->algorithm), (long long)info->fft_length, (long long)info->block_channels,
            (long long)info->block_batch, info->resident ? "kept" : "made block by block");
+    if (p->direction == S4_DIRECTION_TRAINING) {
+        append(text, "frozen:");
+        for (int which = 0; which < S4_PARAMETER_COUNT; which++)
+            if (p->frozen >> which & 1) append(text, " %s", s4_parameter_name((s4_parameter)which));
+        append(text, p->frozen ? "\n" : " nothing\n");
+    }
     append(text, "parameters and what depends on them only: double, on the host from set-up on\n\n");
     append(text, "%4s  %-21s %-9s %-5s %-9s %s\n", "", "operation", "stage", "place", "phase", "repeated");
     for (int64_t i = 0; i < info->operations; i++) {
@@ -110,6 +116,11 @@ static cJSON *make_json(const s4_plan *plan, const s4_plan_info *info)
     number(blocks, "channels", info->block_channels);
     number(blocks, "batch", info->block_batch);
     cJSON_AddBoolToObject(root, "resident", info->resident);
+    cJSON *frozen = cJSON_AddArrayToObject(root, "frozen");
+    for (int which = 0; which < S4_PARAMETER_COUNT; which++) {
+        cJSON *name = p->frozen >> which & 1 ? cJSON_CreateString(s4_parameter_name((s4_parameter)which)) : NULL;
+        if (name && !cJSON_AddItemToArray(frozen, name)) cJSON_Delete(name);
+    }
     cJSON *buffers = cJSON_AddArrayToObject(root, "buffers");
     for (int64_t i = 0; i < info->buffers; i++) {
         s4_buffer_info b;

@@ -75,8 +75,7 @@ Test(channels, gradients)
             const compare_sizes sizes = {size_list[i].batch, size_list[i].length < 12 ? size_list[i].length : 9,
                                          size_list[i].kernel_length < 12 ? size_list[i].kernel_length : 9};
             say(&kinds[k], "gradients", &sizes);
-            if (kinds[k].mode == S4_MODE_DPLR)
-                must(s4_layer_setup(context, layer, sizes.kernel_length));
+            layer_make_trainable(context, layer, sizes.kernel_length);
             compare_gradients(context, layer, &sizes, TOLERANCE_GRADIENT_DIFFERENCE);
             s4_layer_destroy(layer);
         }
@@ -206,8 +205,7 @@ Test(channels, refused)
     const layer_shape shape = shape_of(&two), other = shape_of(&both);
     s4_layer *layer = layer_random(&shape, 1), *bidirectional = layer_random(&other, 1);
     const s4_problem forward = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, 1, 8, 8);
-    session s = session_open(context, &forward);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &forward, layer);
     double samples[4 * 8] = {0};
     s4_forward_io io;
     S4_INIT(&io);

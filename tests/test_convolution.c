@@ -321,8 +321,7 @@ Test(convolution, refused)
     s4_context *context = context_open();
     s4_layer *layer = layer_of(&size, 17);
     const s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, 2, 20, 20);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     double *u = numbers(count), *y = numbers(count), state[64] = {0};
     for (int64_t i = 0; i < count; i++)
         y[i] = 7;

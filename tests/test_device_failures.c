@@ -259,8 +259,7 @@ Test(device_failures, refresh_waits)
     s4_layer *layer = layer_for();
     s4_context *context = context_open();
     const s4_problem problem = problem_for(layer);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     nothing_is_pending();
     e.fail_call("kernel", 1, 0);
     must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_DEVICE, "failed");

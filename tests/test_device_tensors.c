@@ -14,6 +14,7 @@
 #include "place.h"
 #include "s4/cuda.h"
 #include "session.h"
+#include "tolerances.h"
 
 /* ---- one problem with both kinds of tensors ------------------------------------------------------------------------- */
 
@@ -129,10 +130,11 @@ typedef struct outcome {
     gradients g;
 } outcome;
 
-static outcome with_host_tensors(s4_context *context, s4_layer *layer, const sizes *s, const double *u, const double *dy,
-                                 const int64_t *lengths)
+static outcome with_host_tensors(s4_context *context, s4_layer *layer, const sizes *s, s4_placement placement,
+                                 const double *u, const double *dy, const int64_t *lengths)
 {
-    const s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, s->dtype, s->B, s->T, s->L);
+    s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, s->dtype, s->B, s->T, s->L);
+    problem.placement = placement;
     const int64_t in = s->B * s->H * s->T, out = in * s->channels;
     session run = session_open(context, &problem);
     must(s4_plan_refresh(run.plan, layer, run.workspace));
@@ -233,7 +235,7 @@ static void compare(const sizes *s, int way, int over, int with_lengths)
             u = beyond(s, s->H, lengths, u, NAN);
             dy = beyond(s, s->H * s->channels, lengths, dy, NAN);
         }
-        const outcome expected = with_host_tensors(context, layer, s, u, dy, lengths),
+        const outcome expected = with_host_tensors(context, layer, s, place_placement(), u, dy, lengths),
                       got = with_device_tensors(&cuda, context, layer, s, way, over, u, dy, lengths);
         expect_same_bits("y", out, got.y, expected.y);
         expect_same_gradients(&got.g, &expected.g);
@@ -247,8 +249,8 @@ Test(device_tensors, the_bits_of_host_tensors)
 {
     static const sizes list[] = {{3, 2, 17, 20, 1, 0, S4_F64},  {2, 35, 40, 33, 1, 0, S4_F32}, {3, 5, 40, 12, 3, 0, S4_F32},
                                  {2, 9, 33, 33, 2, 1, S4_F64},  {1, 1, 1, 1, 1, 0, S4_F32},    {1, 34, 2, 5, 1, 1, S4_F64},
-                                 {2, 3, 600, 40, 1, 0, S4_F32}, {2, 1, 530, 530, 2, 0, S4_F64}};
-    for (int i = 0; i < 8; i++)
+                                 {1, 2, 530, 40, 2, 0, S4_F32}};
+    for (int i = 0; i < 7; i++)
         for (int way = 0; way < WAYS; way++)
             for (int with_lengths = 0; with_lengths < 2; with_lengths++) {
                 about("sizes %d, %s%s", i, way_name[way], with_lengths ? ", lengths" : "");
@@ -266,14 +268,27 @@ Test(device_tensors, in_place)
         }
 }
 
-/* More rows than a tile has: it ends within a group of channels, and in the next one. */
+/* More rows than a tile has: it ends within a group of channels, and within the next one. Against the CPU. */
 Test(device_tensors, several_tiles)
 {
-    static const sizes list[] = {{700, 3, 2, 2, 1, 0, S4_F32}, {60, 35, 2, 3, 1, 0, S4_F64}};
+    static const sizes list[] = {{700, 3, 2, 2, 1, 0, S4_F64}, {60, 35, 2, 3, 1, 0, S4_F64}};
+    s4_context *context = context_open();
+    s4_placement on_cpu;
+    must(s4_placement_parse("cpu", &on_cpu));
     for (int i = 0; i < 2; i++) {
         about("sizes %d", i);
-        compare(&list[i], i == 0 ? DENSE : TIME_FIRST, 0, 0);
+        const sizes *s = &list[i];
+        const int64_t in = s->B * s->H * s->T;
+        random_source random = {7};
+        const double *u = random_samples(&random, in), *dy = random_samples(&random, in);
+        s4_layer *layer = layer_of(context, s, 1);
+        const outcome expected = with_host_tensors(context, layer, s, on_cpu, u, dy, NULL),
+                      got = with_host_tensors(context, layer, s, place_placement(), u, dy, NULL);
+        expect_close("y", in, got.y, expected.y, TOLERANCE_PLACES, 0);
+        expect_close_gradients(&got.g, &expected.g, TOLERANCE_PLACES_GRADIENT);
+        s4_layer_destroy(layer);
     }
+    s4_context_destroy(context);
 }
 
 /* Rows of one launch beyond 65535, what a grid may have in all directions but one. */
@@ -301,7 +316,7 @@ Test(device_tensors, many_rows)
     problem.tensors = S4_PLACE_CPU;
     must(s4_placement_parse("cpu", &problem.placement));
     session other = session_open(context, &problem);
-    expect_close("y", B * M * H * T, y, session_forward(&other, layer, 0, 0, u, NULL, NULL), 1e-13, 0);
+    expect_close("y", B * M * H * T, y, session_forward(&other, layer, 0, 0, u, NULL, NULL), TOLERANCE_PLACES, 0);
     drop(&t_u);
     drop(&t_y);
     session_close(&run);
@@ -379,12 +394,6 @@ static void scene_close(scene *s)
     s4_context_destroy(s->context);
 }
 
-/* What runs on the CPU is waited for. */
-static int backward_goes_on(void)
-{
-    return place_placement().stage[S4_STAGE_SETUP] == S4_PLACE_GPU;
-}
-
 static void scene_forward(scene *s)
 {
     must(s4_plan_forward(s->run.plan, s->layer, s->run.workspace, &s->forward));
@@ -416,7 +425,7 @@ static double *scene_expected(scene *s, uint64_t seed)
 {
     random_source random = {seed};
     const double *u = random_samples(&random, COUNT), *dy = random_samples(&random, COUNT);
-    const outcome o = with_host_tensors(s->context, s->layer, &scene_sizes, u, dy, NULL);
+    const outcome o = with_host_tensors(s->context, s->layer, &scene_sizes, place_placement(), u, dy, NULL);
     double *results = numbers(2 * COUNT);
     memcpy(results, o.y, COUNT * sizeof *results);
     memcpy(results + COUNT, o.g.du, COUNT * sizeof *results);
@@ -438,13 +447,11 @@ Test(device_tensors, stream_of_the_caller)
     scene s = scene_open();
     s4_emulation_counts counts;
     scene_forward(&s);
-    if (backward_goes_on())
-        scene_backward(&s);
+    scene_backward(&s);
     get_counts(&s, &counts);
     const char *seed = getenv("S4_EMULATION_SEED");
     if (counts.launches && (!seed || strcmp(seed, "1") == 0))
         check(counts.kernels < counts.launches, "all %d kernels have run: the calls have waited", (int)counts.launches);
-    scene_backward(&s);
     const double *expected = scene_expected(&s, 9);
     expect_same_bits("y and du", 2 * COUNT, scene_results(&s), expected);
 
@@ -460,8 +467,11 @@ Test(device_tensors, stream_of_the_caller)
     check(s.cuda.stream_synchronize(s.stream) == 0, "the caller's stream fails");
     expect_same_bits("y", COUNT, values_of(S4_F32, COUNT, y), expected);
 
-    /* Back to the workspace's own: calls wait again. */
+    /* Back to the workspace's own, which waits for what is there; calls wait again. */
+    scene_forward(&s);
     must(s4_workspace_set_stream(s.run.workspace, NULL));
+    get_counts(&s, &counts);
+    check(counts.kernels == counts.launches, "%d of %d kernels have run", (int)counts.kernels, (int)counts.launches);
     s.forward.u = s.dy;
     must(s4_plan_forward(s.run.plan, s.layer, s.run.workspace, &s.forward));
     get_counts(&s, &counts);
@@ -480,16 +490,13 @@ Test(device_tensors, graph)
     void *graph = NULL, *executable = NULL;
     check(s.cuda.begin_capture(s.stream, 0) == 0, "no capture");
     scene_forward(&s);
-    if (backward_goes_on())
-        scene_backward(&s);
+    scene_backward(&s);
     check(s.cuda.end_capture(s.stream, &graph) == 0 && graph, "the capture is spoilt");
     check(s.cuda.instantiate(&executable, graph, 0) == 0, "no executable graph");
     for (int i = 0; i < 3; i++) {
         about("launch %d", i);
         scene_clear(&s);
         check(s.cuda.launch(executable, s.stream) == 0, "[%s] no launch", about_text());
-        if (!backward_goes_on())
-            scene_backward(&s);
         expect_same_bits("y and du", 2 * COUNT, scene_results(&s), expected);
         if (i != 1)
             continue;

@@ -241,6 +241,27 @@ Test(gradient, accumulate)
     fixture_close(&f);
 }
 
+/* Whatever the dtype, gradients of parameters are summed in double: a term as large as all that single precision holds
+ * beside the others cancels, within a row (D) and over the batch (the kernel), and the others are left. */
+Test(gradient, sums_are_in_double)
+{
+    const double huge = 1 << 26;
+    fixture f = fixture_open(S4_F32);
+    double *u = numbers(COUNT), *dy = numbers(COUNT), *small_dy = numbers(COUNT);
+    for (int64_t i = 0; i < H * T; i++) { /* rows 0 and 2 of the batch cancel; row 1 is left */
+        u[i] = u[2 * H * T + i] = (double)(float)f.u[i];
+        u[H * T + i] = (double)(float)f.u[H * T + i];
+        dy[i] = huge * (double)(float)f.dy[i];
+        dy[2 * H * T + i] = -dy[i];
+        dy[H * T + i] = small_dy[H * T + i] = (double)(float)f.dy[H * T + i];
+    }
+    const gradients got = session_backward(&f.s, f.layer, 0, 0, u, dy);
+    const gradients expected = session_backward(&f.s, f.layer, 0, 0, u, small_dy);
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        expect_close(s4_parameter_name((s4_parameter)p), got.count[p], got.parameter[p], expected.parameter[p], 1e-5, 0);
+    fixture_close(&f);
+}
+
 /* Whatever is left out, the rest keeps its bits. */
 Test(gradient, some_only)
 {

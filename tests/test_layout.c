@@ -23,8 +23,7 @@ static s4_layer *layer_of(s4_context *context, int kind)
                                .rank = kinds[kind].mode == S4_MODE_DPLR, .channels = kinds[kind].channels,
                                .bidirectional = kinds[kind].bidirectional, .plain_transforms = 1};
     s4_layer *layer = layer_random(&shape, (uint64_t)kind);
-    if (shape.mode == S4_MODE_DPLR)
-        must(s4_layer_setup(context, layer, L));
+    layer_make_trainable(context, layer, L);
     return layer;
 }
 
@@ -94,8 +93,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
     problem.layout = layout;
     problem.states = !options.bidirectional;
     problem.states = problem.states && session_offered(context, &problem);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     s4_forward_io io;
     S4_INIT(&io);
     io.u = put(dtype, &in, H, u);
@@ -110,8 +108,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
 
     problem = problem_of(layer, S4_DIRECTION_TRAINING, dtype, B, T, L);
     problem.layout = layout;
-    s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    s = session_ready(context, &problem, layer);
     o.g = gradients_zero(layer, IN);
     s4_backward_io back;
     S4_INIT(&back);
@@ -131,8 +128,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
         return o;
     problem = problem_of(layer, S4_DIRECTION_STEP, dtype, B, T, 0);
     problem.layout = layout;
-    s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    s = session_ready(context, &problem, layer);
     s4_step_io step;
     S4_INIT(&step);
     step.u = put(dtype, &in, H, u);
@@ -220,8 +216,7 @@ Test(layout, lengths_of_rows)
             s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
             problem.states = !kinds[kind].bidirectional;
             problem.states = problem.states && session_offered(context, &problem);
-            session s = session_open(context, &problem);
-            must(s4_plan_refresh(s.plan, layer, s.workspace));
+            session s = session_ready(context, &problem, layer);
             s4_forward_io io;
             S4_INIT(&io);
             io.u = tensor_of(dtype, IN, beyond(H, u, NAN));
@@ -303,8 +298,7 @@ Test(layout, refused)
     s4_context *context = context_open();
     s4_layer *layer = layer_of(context, 0);
     s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, T, L);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     s4_forward_io io;
     S4_INIT(&io);
     double *samples = numbers(IN);

@@ -312,8 +312,7 @@ Test(step, refused)
     s4_context *context = context_open();
     s4_layer *layer = layer_random(&small, 14);
     const s4_problem problem = step_problem(layer, S4_F64, S4_STEP_LINEAR, 1, 4);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     double u[32] = {0}, y[32], state[32] = {0};
     s4_step_io io;
     S4_INIT(&io);

@@ -12,7 +12,8 @@
 namespace
 {
 
-constexpr int square = 32, square_pitch = square + 1, square_step = gpu_threads / square;
+constexpr int square = 32, square_pitch = square + 1;
+constexpr int square_step = gpu_threads / square, square_each = square / square_step; /* a thread's elements */
 
 /* Adds what this block's part of a row contributes to sum over t of u dy. */
 template <typename T>
@@ -68,13 +69,17 @@ __global__ void __launch_bounds__(gpu_threads)
         count = samples_that_count(t, place.b);
     }
     GPU_UNROLL
-    for (int i = y; i < square; i += square_step)
+    for (int e = 0; e < square_each; e++) {
+        const int i = y + e * square_step;
         turned[x * square_pitch + i] = first + i < count ? from[(first + i) * at.time] : T(0);
+    }
     __syncthreads();
     if (first + x >= t.fft_length) return;
     GPU_UNROLL
-    for (int i = y; i < square; i += square_step)
+    for (int e = 0; e < square_each; e++) {
+        const int i = y + e * square_step;
         if (lane + i < t.lanes) rows[(c * t.lanes + lane + i) * stride + first + x] = turned[i * square_pitch + x];
+    }
 }
 
 /* With one output the product may take the place of U. */
@@ -123,16 +128,16 @@ static inline __device__ crop_place<T> crop_place_of(const gpu_row_tile &t, cons
             crop.d + (o * crop.d_model + place.h), samples_that_count(t, place.b)};
 }
 
-/* `from` and `to` may be the same: a thread reads its element before it writes it. */
 template <typename T>
-static inline __device__ void crop_store(const gpu_crop &crop, const crop_place<T> &at, int64_t j, T value)
+static inline __device__ T add_skip(const gpu_crop &crop, const crop_place<T> &at, int64_t j, T value)
 {
-    if (j < at.count)
-        for (int64_t i = 0; i < crop.outputs_from; i++)
-            value += T(at.d[i * crop.d_model]) * at.from[i * crop.from_strides.output + j * crop.from_strides.time];
-    at.to[j * crop.to_strides.time] = j < at.count ? value : T(0);
+    if (j >= at.count) return 0;
+    for (int64_t i = 0; i < crop.outputs_from; i++)
+        value += T(at.d[i * crop.d_model]) * at.from[i * crop.from_strides.output + j * crop.from_strides.time];
+    return value;
 }
 
+/* `from` and `to` may be the same: a thread reads all its elements before it writes one. */
 template <typename T>
 __global__ void __launch_bounds__(gpu_threads)
     k_crop(gpu_row_tile t, int64_t parts, int64_t stride, T scale, const T *__restrict__ rows, gpu_crop crop)
@@ -144,12 +149,13 @@ __global__ void __launch_bounds__(gpu_threads)
     GPU_UNROLL
     for (int e = 0; e < grid_each; e++) {
         const int64_t j = first + e * gpu_threads;
-        value[e] = j < t.length ? rows[(o * t.lanes + lane) * stride + j] * scale : T(0);
+        value[e] = 0;
+        if (j < t.length) value[e] = add_skip(crop, at, j, rows[(o * t.lanes + lane) * stride + j] * scale);
     }
     GPU_UNROLL
     for (int e = 0; e < grid_each; e++) {
         const int64_t j = first + e * gpu_threads;
-        if (j < t.length) crop_store(crop, at, j, value[e]);
+        if (j < t.length) at.to[j * crop.to_strides.time] = value[e];
     }
 }
 
@@ -163,15 +169,26 @@ __global__ void __launch_bounds__(gpu_threads)
     const int64_t row = grid_row(parts), o = row / squares, lane = (row - o * squares) * square;
     const int64_t first = grid_part(parts) * square;
     GPU_UNROLL
-    for (int i = y; i < square; i += square_step)
+    for (int e = 0; e < square_each; e++) {
+        const int i = y + e * square_step;
         if (lane + i < t.count && first + x < t.length)
             turned[i * square_pitch + x] = rows[(o * t.lanes + lane + i) * stride + first + x] * scale;
+    }
     __syncthreads();
     if (lane + x >= t.count) return;
     const crop_place<T> at = crop_place_of<T>(t, crop, o, lane + x);
+    T value[square_each];
     GPU_UNROLL
-    for (int i = y; i < square; i += square_step)
-        if (first + i < t.length) crop_store(crop, at, first + i, turned[x * square_pitch + i]);
+    for (int e = 0; e < square_each; e++) {
+        const int i = y + e * square_step;
+        value[e] = 0;
+        if (first + i < t.length) value[e] = add_skip(crop, at, first + i, turned[x * square_pitch + i]);
+    }
+    GPU_UNROLL
+    for (int e = 0; e < square_each; e++) {
+        const int64_t j = first + y + e * square_step;
+        if (j < t.length) at.to[j * crop.to_strides.time] = value[e];
+    }
 }
 
 int64_t squares_of(int64_t lanes) { return (lanes + square - 1) / square; }

@@ -48,6 +48,8 @@ typedef struct s4_problem {
     int threads;            /* CPU threads; 0 = all processors of this process */
     int64_t host_budget, device_budget; /* bytes; 0 = none */
     int64_t pinned_budget; /* bytes of the host's that are pinned, for samples on their way to a GPU; 0 = none */
+    unsigned frozen;       /* training: bits 1 << s4_parameter of what is not trained: it takes no memory and no time, and a
+                            * gradient of it may not be asked for */
     s4_place tensors;      /* where u, y, their gradients, states and lengths are: S4_PLACE_CPU, or S4_PLACE_GPU (device
                             * memory; see cuda.h), which needs convolve, or step, on the GPU */
 } s4_problem;
@@ -145,7 +147,8 @@ S4_API s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_
                                  const s4_forward_io *io);
 
 /* Gradients of the raw parameters, in double: parameter[p] is shaped like the view that s4_layer_parameter gives of p;
- * NULL = not wanted. C: of the stored leaf. Complex ones are dL/dRe + i dL/dIm. */
+ * NULL = not wanted, and not computed. C: of the stored leaf. Complex ones are dL/dRe + i dL/dIm. Not of what the plan was
+ * told is frozen (S4_ERROR_ARGUMENT). */
 typedef struct s4_gradients {
     double *parameter[S4_PARAMETER_COUNT];
     int accumulate; /* 0: overwrite, 1: add */
