@@ -160,6 +160,12 @@ const struct option_row option_rows[] = {
     {"host-budget", 0, COMPUTE, KIND_BYTES, FIELD(host_budget), AT_LEAST_1, NULL, "BYTES",
      "most host memory of the workspace; KiB, MiB or GiB may follow the number"},
     {"device-budget", 0, COMPUTE, KIND_BYTES, FIELD(device_budget), AT_LEAST_1, NULL, "BYTES", "the same on the GPU"},
+    {"pinned-budget", 0, COMPUTE, KIND_BYTES, FIELD(pinned_budget), AT_LEAST_1, NULL, "BYTES",
+     "most of the host's memory that is pinned, for samples on their way to a GPU"},
+    {"shadow", 0, COMPUTE & ~VERB_PLAN, KIND_FLAG, FIELD(shadow), 0, 0, NULL, NULL,
+     "run every operation on the CPU, too, and name the first result of the GPU that differs or is not finite"},
+    {"cpu-level", 0, ALL, KIND_TEXT, FIELD(cpu_level), 0, 0, NULL, "LEVEL",
+     "most instructions of the CPU place: x86-64, x86-64-v3 or x86-64-v4 (default: all that there are)"},
     {"threads", 0, ALL, KIND_INTEGER, FIELD(threads), 1, 1024, NULL, "N", "CPU threads (default: all processors)"},
     {"set", 0, READS, KIND_SETTING, FIELD(setting), 0, 0, NULL, "KEY=VALUE,...",
      "read the layer file as if its metadata said so; keys: dt_transform, real_transform, imag_transform, disc, "

@@ -125,8 +125,11 @@ static void fill_defaults(s4_problem *p)
     if (p->rate == 0) p->rate = 1;
     if (!p->threads) p->threads = s4_processors();
     if (p->algorithm == S4_ALGORITHM_AUTO) p->algorithm = S4_ALGORITHM_FFT;
-    for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
-        if (p->placement.stage[stage] == S4_PLACE_AUTO) p->placement.stage[stage] = S4_PLACE_CPU;
+    for (int stage = 0; stage < S4_STAGE_COUNT; stage++) {
+        if (p->placement.stage[stage] != S4_PLACE_AUTO) continue;
+        p->placement.stage[stage] = S4_PLACE_CPU;
+        p->placement_reason = "auto is cpu: no context was asked what it has (s4_placement_choose)";
+    }
     p->placement.stage[S4_STAGE_INIT] = S4_PLACE_CPU; /* eigen-decompositions run on the host whatever is asked */
 }
 

@@ -36,7 +36,7 @@ typedef struct s4_problem {
     int bidirectional, dt_untied;                    /* as in s4_layer_options */
     s4_discretisation discretisation;
     s4_dtype dtype;
-    s4_placement placement; /* all zero = cpu. AUTO becomes CPU in this version, and the report says so */
+    s4_placement placement; /* all zero = cpu. AUTO: see s4_placement_choose; without it, CPU */
     s4_algorithm algorithm; /* AUTO = FFT in this version; CHUNKED is S4_ERROR_UNSUPPORTED */
     s4_step_mode step_mode;
     double rate;            /* multiplies dt; 0 = 1. Training needs 1 */
@@ -52,7 +52,13 @@ typedef struct s4_problem {
                             * gradient of it may not be asked for */
     s4_place tensors;      /* where u, y, their gradients, states and lengths are: S4_PLACE_CPU, or S4_PLACE_GPU (device
                             * memory; see cuda.h), which needs convolve, or step, on the GPU */
+    const char *placement_reason; /* why AUTO became what it is, for the report; NULL, or a text that outlives the plan */
 } s4_problem;
+
+/* Decides what AUTO in `placement` leaves open by what the context has: kernel and convolve (or step) go to the GPU where
+ * there is one that is no emulation, offers the problem in its budgets, and where the work is worth the way; all else is
+ * the CPU's. placement_reason says why. */
+S4_API s4_status s4_placement_choose(s4_context *context, s4_problem *problem);
 
 /* Arithmetic only: no device, no large memory. S4_ERROR_ARGUMENT names the field, its value and the bound;
  * S4_ERROR_OUT_OF_BUDGET tells what is needed, what was given and the largest batch that would fit;
