@@ -58,7 +58,7 @@ static inline __device__ void build_mode(const gpu_model &m, int64_t h, double s
     const complex_d lambda = load_complex(m.system.lambda, of_copy), dt_b = dt * load_complex(m.system.b, of_copy);
     if (s.discretisation == S4_ZOH) {
         const complex_d a = dt * lambda;
-        put_split(out.f, modes, n, complex_exp(a));
+        put_split(out.f, modes, n, exp_complex(a));
         put_split(out.b, modes, n, phi1(a) * dt_b);
         return;
     }

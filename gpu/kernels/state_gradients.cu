@@ -1,14 +1,13 @@
 /*
  * From the sums over samples of a channel (states_backward.cu) to the gradients of its effective parameters, added to what
  * the kernel gave.
- *   Diagonal: dA = p, dB = w B by mode, and their discretisation back to Lambda and dt. a = dt Lambda;
- *     bilinear, q = 1/(1 - a/2):  w = dt q,        dp/da = q^2,  dw/dt = q^2,  dw/dLambda = dt^2/2 q^2
- *     zoh:                        w = dt phi1(a),  dp/da = e^a,  dw/dt = e^a,  dw/dLambda = dt^2 phi1'(a)
+ *   Diagonal: dA = p, dB = w B by mode, and their discretisation back to Lambda and dt (diagonal_rules.h).
  *   DPLR: x_t+1 - x_t = dt (A (x_t + x_t+1) / 2 + B u) with Y = sum of left right^T:
  *     gA = dt/2 Y,  gB = dt sum of left u,  g dt_i = (Y A^T / 2 + sum of left u B^T)_ii,  A = Lambda - 2 sum of p p^T.
  *
  * One block per channel; its threads share the modes.
  */
+#include "gpu/kernels/diagonal_rules.h"
 #include "gpu/kernels/discretise.h"
 
 namespace
@@ -32,28 +31,14 @@ __device__ double finish_diagonal(const gpu_model &m, int64_t h, int64_t n, cons
                                   const s4_system_gradient &gradient)
 {
     const int64_t modes = m.shape.modes, of_copy = h % m.shape.n_ssm * modes + n;
-    const double dt = dt_at(m.shape, m.system, h, n);
-    const complex_d lambda = load_complex(m.system.lambda, of_copy), b = load_complex(m.system.b, of_copy);
-    const complex_d a = dt * lambda, g_pole = split_at(sums.mode, modes, n), g_input = split_at(sums.input, modes, n);
-    complex_d weight, pole_slope, weight_slope; /* w; dp/da = dw/dt; dw/dLambda */
-    if (m.shape.discretisation == S4_ZOH) {
-        weight = dt * phi1(a);
-        pole_slope = complex_exp(a);
-        weight_slope = dt * dt * phi1_slope(a);
-    } else {
-        const complex_d q = quotient({1, 0}, {1 - a.re / 2, -a.im / 2});
-        weight = dt * q;
-        pole_slope = q * q;
-        weight_slope = dt * dt / 2 * pole_slope;
-    }
-    const complex_d g_weight = g_input * conj(b), g_a = g_pole * conj(pole_slope);
-    add_pair(gradient.b, h * modes + n, g_input * conj(weight));
-    add_pair(gradient.lambda, h * modes + n, dt * g_a);
-    add_pair(gradient.lambda, h * modes + n, g_weight * conj(weight_slope));
-    double g_dt = 0;
-    g_dt += (g_a * conj(lambda)).re;
-    g_dt += (g_weight * conj(pole_slope)).re;
-    return g_dt;
+    const diagonal_mode mode = {double(m.shape.kernel_length), dt_at(m.shape, m.system, h, n),
+                                load_complex(m.system.lambda, of_copy)};
+    const complex_d g_pole = split_at(sums.mode, modes, n), g_input = split_at(sums.input, modes, n);
+    const complex_d g_weight = g_input * conj(load_complex(m.system.b, of_copy));
+    const mode_gradient g = chain_of(m.shape.discretisation, mode, g_pole, g_weight);
+    add_pair(gradient.b, h * modes + n, g_input * conj(weight_of(m.shape.discretisation, mode)));
+    add_pair(gradient.lambda, h * modes + n, g.lambda);
+    return g.dt;
 }
 
 /* Mode n of a DPLR channel, with its entries of the columns of P: gP = -2 (gA + gA^T) p; gives g dt. */
