@@ -169,7 +169,6 @@ static inline __device__ linear_rows discretise(const gpu_model &m, int64_t h, d
     const s4_shape &s = m.shape;
     const linear_rows out = linear_view(s.modes, s.rank, base);
     for (int64_t n = threadIdx.x; n < s.modes; n += gpu_threads) build_mode(m, h, scale, n, out);
-    __syncthreads(); /* p is read by others */
     if (s.rank > 0) build_low_rank(m, h, scale, out, shared);
     __syncthreads();
     for (int64_t i = threadIdx.x; i < (2 + 2 * s.rank) * 2 * s.modes; i += gpu_threads)

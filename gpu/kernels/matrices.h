@@ -95,8 +95,8 @@ static inline __device__ double sum_for_all(double x, double *shared)
     return shared[gpu_warps];
 }
 
-/* Index of the largest |x[stride * i]|, first <= i < size, the first of equals; known to all threads. NaN loses. `shared`
- * holds 2 (gpu_warps + 1) doubles. */
+/* Index of the largest |x[i]|, first <= i < size, the first of equals; known to all threads. NaN loses. `shared` holds
+ * 2 (gpu_warps + 1) doubles; a barrier must stand between what used it before and this. */
 static inline __device__ int64_t largest_for_all(int64_t size, int64_t first, const double *x, double *shared)
 {
     double best = -1;
@@ -115,7 +115,6 @@ static inline __device__ int64_t largest_for_all(int64_t size, int64_t first, co
         }
     }
     double *of_warp = shared, *at_warp = shared + gpu_warps + 1;
-    __syncthreads(); /* what was there before has been read */
     if (threadIdx.x % 32 == 0) {
         of_warp[threadIdx.x / 32] = best;
         at_warp[threadIdx.x / 32] = double(at);
@@ -158,43 +157,41 @@ static inline __device__ void factor(int64_t size, double *m, double *pivots, do
     }
 }
 
-/* x <- T^-1 x, or the solution with T transposed. Not in step with other threads before its first barrier. */
+/* Exchanges of rows as they were made, or back. By one thread. */
+static inline __device__ void exchange_rows(int64_t size, const double *pivots, bool back, double *x)
+{
+    for (int64_t i = 0; i < size; i++) {
+        const int64_t k = back ? size - 1 - i : i, pivot = int64_t(pivots[k]);
+        const double upper = x[k];
+        x[k] = x[pivot];
+        x[pivot] = upper;
+    }
+}
+
+/* x <- T^-1 x, or the solution with T transposed. The diagonal of U is divided out when all that need it are done. */
 static inline __device__ void solve(int64_t size, const double *m, const double *pivots, bool transposed, double *x)
 {
-    __syncthreads();
-    if (threadIdx.x == 0 && !transposed)
-        for (int64_t k = 0; k < size; k++) {
-            const int64_t pivot = int64_t(pivots[k]);
-            const double upper = x[k];
-            x[k] = x[pivot];
-            x[pivot] = upper;
-        }
-    /* L x, from above; or U^T x, whose diagonal is divided out. */
-    for (int64_t k = 0; k < size; k++) {
-        __syncthreads();
+    __syncthreads(); /* x is there, and has been read */
+    if (threadIdx.x == 0 && !transposed) exchange_rows(size, pivots, false, x);
+    /* L x, from above; or U^T x. */
+    for (int64_t k = 0; k + 1 < size; k++) {
+        __syncthreads(); /* x[k] */
         const double x_k = transposed ? x[k] / m[k * size + k] : x[k];
-        __syncthreads();
-        if (transposed && threadIdx.x == 0) x[k] = x_k;
         for (int64_t i = k + 1 + threadIdx.x; i < size; i += gpu_threads)
             x[i] -= (transposed ? m[i * size + k] : m[k * size + i]) * x_k;
     }
+    __syncthreads();
+    for (int64_t i = threadIdx.x; i < size && transposed; i += gpu_threads) x[i] /= m[i * size + i];
     /* U x, from below; or L^T x. */
-    for (int64_t k = size - 1; k >= 0; k--) {
-        __syncthreads();
+    for (int64_t k = size - 1; k > 0; k--) {
+        __syncthreads(); /* x[k], from below */
         const double x_k = transposed ? x[k] : x[k] / m[k * size + k];
-        __syncthreads();
-        if (!transposed && threadIdx.x == 0) x[k] = x_k;
         for (int64_t i = threadIdx.x; i < k; i += gpu_threads)
             x[i] -= (transposed ? m[i * size + k] : m[k * size + i]) * x_k;
     }
     __syncthreads();
-    if (threadIdx.x == 0 && transposed)
-        for (int64_t k = size - 1; k >= 0; k--) {
-            const int64_t pivot = int64_t(pivots[k]);
-            const double upper = x[k];
-            x[k] = x[pivot];
-            x[pivot] = upper;
-        }
+    for (int64_t i = threadIdx.x; i < size && !transposed; i += gpu_threads) x[i] /= m[i * size + i];
+    if (threadIdx.x == 0 && transposed) exchange_rows(size, pivots, true, x);
     __syncthreads();
 }
 

@@ -35,7 +35,7 @@ __device__ void exchange(double *&a, double *&b)
     b = was;
 }
 
-/* sum += Q gX^T, by outputs */
+/* sum += Q gX^T, by outputs. The product that follows begins with a barrier; so it is with what is written below. */
 __device__ void add_direction(const gpu_model &m, const channel_sums &of, const double *power, double *sum)
 {
     const int64_t state = 2 * m.shape.modes;
@@ -48,7 +48,6 @@ __device__ void add_direction(const gpu_model &m, const channel_sums &of, const 
             for (int64_t j = threadIdx.x % 32; j < state; j += 32)
                 sum[i * state + j] += part * of.read_outs[c * state + j];
         }
-    __syncthreads();
 }
 
 /* pair.derivative <- the transpose of g dA. */
@@ -63,7 +62,6 @@ __device__ void differentiate_power(const gpu_model &m, const channel_sums &of, 
         pair.derivative[i] = sum;
         pair.power[i] = dA[i];
     }
-    __syncthreads();
     int bit = 0;
     while (length >> (bit + 1)) bit++;
     while (bit-- > 0)
@@ -150,7 +148,6 @@ __global__ void __launch_bounds__(gpu_threads, 2)
     power_pair pair = {lane.matrix[1], lane.matrix[2], lane.matrix[3]};
     differentiate_power(m, of, dA, pair);
     for (int64_t i = threadIdx.x; i < state; i += gpu_threads) dA[i * state + i] += 1;
-    __syncthreads();
     matrix_product(int(state), dA, pair.derivative, pair.next, false, shared);
     matrix_product(int(state), pair.next, dA, pair.power, false, shared);
     add_to_sums(m, lane, h, pair.power, of);
