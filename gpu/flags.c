@@ -8,11 +8,11 @@
 
 #include "gpu/setup.h"
 
-s4_status gpu_flags_open(const s4_task *task, gpu_flag_word **flags)
+s4_status gpu_flags_open(const s4_task *task, int anew, gpu_flag_word **flags)
 {
     s4_queue *queue = task->queue;
     *flags = task->buffer[S4_BUFFER_FLAGS];
-    if (queue->flags == *flags) return S4_OK;
+    if (queue->flags == *flags && !anew) return S4_OK;
     GPU_TRY(gpu_check(cudaMemsetAsync(*flags, 0xff, S4_FLAGS * sizeof(gpu_flag_word), gpu_stream(task)), "flags",
                       "cudaMemsetAsync"));
     queue->flags = *flags;
@@ -104,14 +104,14 @@ static s4_status check_channels(const gpu_flag_word *flags, const s4_shape *shap
     return S4_OK;
 }
 
-static s4_status read_flags(s4_device *device, s4_queue *queue, gpu_flag_word *flags)
+/* No data of the plan: the account of what it moves does without. */
+static s4_status read_flags(s4_queue *queue, gpu_flag_word *flags)
 {
     const cudaStream_t stream = queue->stream[S4_LANE_WORK];
     const size_t bytes = S4_FLAGS * sizeof *flags;
     GPU_TRY(gpu_check(cudaMemcpyAsync(flags, queue->flags, bytes, cudaMemcpyDeviceToHost, stream), "check",
                       "cudaMemcpyAsync"));
     GPU_TRY(gpu_check(cudaStreamSynchronize(stream), "check", "cudaStreamSynchronize"));
-    atomic_fetch_add(&device->to_host, (long long)bytes);
     return S4_OK;
 }
 
@@ -121,7 +121,7 @@ s4_status gpu_check_flags(s4_device *device, s4_queue *queue, const s4_shape *sh
     int previous;
     if (!queue->flags || queue->flags != buffer[S4_BUFFER_FLAGS]) return S4_OK;
     GPU_TRY(gpu_enter(device, "check", &previous));
-    s4_status status = read_flags(device, queue, flags);
+    s4_status status = read_flags(queue, flags);
     gpu_leave(device, previous);
     queue->flags = NULL;
     if (!status) status = check_raw(flags);

@@ -8,11 +8,11 @@
  */
 #include "gpu/setup.h"
 
-s4_status gpu_model_open(const s4_task *task, gpu_model *model)
+s4_status gpu_model_open(const s4_task *task, int anew, gpu_model *model)
 {
     *model = (gpu_model){.shape = *task->shape, .system = s4_system_view(task->shape, task->buffer[S4_BUFFER_SYSTEM])};
     if (task->raw) model->raw = *task->raw;
-    return gpu_flags_open(task, &model->flags);
+    return gpu_flags_open(task, anew, &model->flags);
 }
 
 gpu_setup_tile gpu_setup_tile_at(const s4_task *task, int64_t first)
@@ -32,7 +32,7 @@ gpu_setup_tile gpu_setup_tile_at(const s4_task *task, int64_t first)
 static s4_status transform(const s4_task *task)
 {
     gpu_model model;
-    GPU_TRY(gpu_model_open(task, &model));
+    GPU_TRY(gpu_model_open(task, 1, &model));
     return gpu_launched(task, gpu_launch_transform(&model, gpu_stream(task)), "transform", "k_transform");
 }
 
@@ -84,7 +84,7 @@ static s4_status read_out(const s4_task *task)
 {
     const s4_shape *s = task->shape;
     gpu_model model;
-    GPU_TRY(gpu_model_open(task, &model));
+    GPU_TRY(gpu_model_open(task, 0, &model));
     gpu_conversion cv = raw_conversion(task, s->direction == S4_DIRECTION_STEP ? 0 : s->kernel_length);
     cv.rows = s->kernels;
     cv.out = model.system.c;
@@ -137,7 +137,7 @@ static s4_status step_system(const s4_task *task)
     const int is_dense = s->mode == S4_MODE_DPLR && s->step_mode == S4_STEP_DENSE;
     const step_way *way = is_dense ? &dense : &linear;
     gpu_model model;
-    GPU_TRY(gpu_model_open(task, &model));
+    GPU_TRY(gpu_model_open(task, 0, &model));
     GPU_TRY(place_read_outs(task, &model, is_dense ? 2 * s->modes + 1 : 2 + 2 * s->rank));
     for (int64_t h = 0; h < s->d_model; h += s4_gpu_setup_lanes(s)) {
         const gpu_setup_tile tile = gpu_setup_tile_at(task, h);

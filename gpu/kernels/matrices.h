@@ -95,36 +95,31 @@ static inline __device__ double sum_for_all(double x, double *shared)
     return shared[gpu_warps];
 }
 
-/* Index of the largest |x[i]|, first <= i < size, the first of equals; known to all threads. NaN loses. `shared` holds
- * 2 (gpu_warps + 1) doubles; a barrier must stand between what used it before and this. */
+/* Index of the largest |x[i]|, first <= i < size, the first of equals; known to all threads. NaN loses. The first warp
+ * finds it: lane l takes first + l, first + l + 32, ... `shared` holds one double; a barrier must stand between what used it
+ * before and this. */
 static inline __device__ int64_t largest_for_all(int64_t size, int64_t first, const double *x, double *shared)
 {
-    double best = -1;
-    long long at = first;
-    for (int64_t i = first + threadIdx.x; i < size; i += gpu_threads)
-        if (fabs(x[i]) > best) {
-            best = fabs(x[i]);
-            at = i;
+    if (threadIdx.x < 32) {
+        double best = -1;
+        long long at = first;
+        for (int64_t i = first + threadIdx.x; i < size; i += 32)
+            if (fabs(x[i]) > best) {
+                best = fabs(x[i]);
+                at = i;
+            }
+        for (unsigned distance = 16; distance > 0; distance /= 2) {
+            const double other = __shfl_down_sync(0xffffffffu, best, distance);
+            const long long other_at = __shfl_down_sync(0xffffffffu, at, distance);
+            if (other > best || (other == best && other_at < at)) {
+                best = other;
+                at = other_at;
+            }
         }
-    for (unsigned distance = 16; distance > 0; distance /= 2) {
-        const double other = __shfl_down_sync(0xffffffffu, best, distance);
-        const long long other_at = __shfl_down_sync(0xffffffffu, at, distance);
-        if (other > best || (other == best && other_at < at)) {
-            best = other;
-            at = other_at;
-        }
-    }
-    double *of_warp = shared, *at_warp = shared + gpu_warps + 1;
-    if (threadIdx.x % 32 == 0) {
-        of_warp[threadIdx.x / 32] = best;
-        at_warp[threadIdx.x / 32] = double(at);
+        if (threadIdx.x == 0) shared[0] = double(at);
     }
     __syncthreads();
-    int winner = 0;
-    for (int warp = 1; warp < gpu_warps; warp++)
-        if (of_warp[warp] > of_warp[winner] || (of_warp[warp] == of_warp[winner] && at_warp[warp] < at_warp[winner]))
-            winner = warp;
-    return int64_t(at_warp[winner]);
+    return int64_t(shared[0]);
 }
 
 /* ---- c M = r ------------------------------------------------------------------------------------------------------ */
@@ -153,7 +148,7 @@ static inline __device__ void factor(int64_t size, double *m, double *pivots, do
             for (int64_t i = k + 1 + threadIdx.x % 32; i < size; i += 32)
                 m[j * size + i] -= m[k * size + i] * factor_of_column;
         }
-        __syncthreads();
+        /* the next column is what the first warp has just written; of the last there is nothing to write */
     }
 }
 
@@ -168,11 +163,11 @@ static inline __device__ void exchange_rows(int64_t size, const double *pivots, 
     }
 }
 
-/* x <- T^-1 x, or the solution with T transposed. The diagonal of U is divided out when all that need it are done. */
+/* x <- T^-1 x, or the solution with T transposed; without `pivots`, of L U. The diagonal of U is divided out when all that
+ * need it are done. With pivots, a barrier must stand between what wrote x and this. */
 static inline __device__ void solve(int64_t size, const double *m, const double *pivots, bool transposed, double *x)
 {
-    __syncthreads(); /* x is there, and has been read */
-    if (threadIdx.x == 0 && !transposed) exchange_rows(size, pivots, false, x);
+    if (threadIdx.x == 0 && pivots && !transposed) exchange_rows(size, pivots, false, x);
     /* L x, from above; or U^T x. */
     for (int64_t k = 0; k + 1 < size; k++) {
         __syncthreads(); /* x[k] */
@@ -191,7 +186,7 @@ static inline __device__ void solve(int64_t size, const double *m, const double 
     }
     __syncthreads();
     for (int64_t i = threadIdx.x; i < size && !transposed; i += gpu_threads) x[i] /= m[i * size + i];
-    if (threadIdx.x == 0 && transposed) exchange_rows(size, pivots, true, x);
+    if (threadIdx.x == 0 && pivots && transposed) exchange_rows(size, pivots, true, x);
     __syncthreads();
 }
 
@@ -205,10 +200,9 @@ static inline __device__ double sum_of_sizes(int64_t size, const double *x, doub
 /*
  * A lower bound of |T^-1| in the 1-norm that is rarely too small by more than a factor of three (Hager; Higham 1988): the
  * norm is convex, and solutions with T and its transpose climb to a local maximum over unit vectors; a vector of
- * alternating signs guards against cancellation. x and signs: (size) scratch.
+ * alternating signs guards against cancellation. An exchange of columns changes no norm. x and signs: (size) scratch.
  */
-static inline __device__ double inverse_norm(int64_t size, const double *m, const double *pivots, double *x,
-                                             double *signs, double *shared)
+static inline __device__ double inverse_norm(int64_t size, const double *m, double *x, double *signs, double *shared)
 {
     constexpr int most = 11; /* solutions: with T and its transpose by turns, then the guard */
     double norm = 0;
@@ -218,7 +212,7 @@ static inline __device__ double inverse_norm(int64_t size, const double *m, cons
     GPU_ROLLED
     for (int step = 0; step < most; step++) {
         const bool climbs = step % 2 == 0 || is_guard;
-        solve(size, m, pivots, !climbs, x);
+        solve(size, m, nullptr, !climbs, x);
         bool at_top = step == most - 2;
         if (is_guard) {
             const double guard = 2 * sum_of_sizes(size, x, shared) / (3 * double(size));
@@ -236,8 +230,8 @@ static inline __device__ double inverse_norm(int64_t size, const double *m, cons
             if (!(reached <= norm)) norm = reached;
         } else {
             const int64_t next = largest_for_all(size, 0, x, shared);
-            at_top = at_top || (unit >= 0 && fabs(x[next]) == fabs(x[unit]));
-            __syncthreads(); /* x has been read */
+            const bool same = threadIdx.x == 0 && unit >= 0 && fabs(x[next]) == fabs(x[unit]);
+            at_top = sum_for_all(same, shared) > 0 || at_top;
             unit = next;
             for (int64_t i = threadIdx.x; i < size; i += gpu_threads) x[i] = i == unit;
         }

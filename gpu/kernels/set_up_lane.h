@@ -56,7 +56,7 @@ static inline __device__ void undo_factor(const gpu_model &m, const setup_lane &
     }
     if (threadIdx.x == 0 && !is_finite(norm)) raise_flag(m.flags, GPU_FLAG_OVERFLOW, h, norm);
     factor(state, power, lane.pivots, shared);
-    const double condition = 1 / (norm * inverse_norm(state, power, lane.pivots, lane.row, lane.signs, shared));
+    const double condition = 1 / (norm * inverse_norm(state, power, lane.row, lane.signs, shared));
     if (threadIdx.x == 0 && is_finite(norm) && !(condition >= double(state) * DBL_EPSILON))
         raise_flag(m.flags, GPU_FLAG_UNDO, h, condition);
 }
