@@ -23,12 +23,11 @@ __device__ double *channel_power(const gpu_model &m, const setup_lane &lane, int
     return matrix_power(int(2 * m.shape.modes), lane.matrix[0], length, lane.matrix[1], lane.matrix[2], shared);
 }
 
-/* row <- row + sign * row * matrix */
+/* row <- row + sign * row * matrix. Others may read row after a barrier. */
 __device__ void add_product(int64_t state, double sign, const double *matrix, double *row, double *product)
 {
     row_times_matrix(state, row, matrix, product);
     for (int64_t i = threadIdx.x; i < state; i += gpu_threads) row[i] += sign * product[i];
-    __syncthreads();
 }
 
 /* C as it is stored, without what a bandlimit takes out, into [Re C, -Im C]. */
