@@ -9,6 +9,17 @@
 #include "gpu/kernels/complex.h"
 #include "gpu/kernels/launchers_setup.h"
 
+/* Pairs of the caller's, and of raw parameters: aligned as a double is. */
+static inline __device__ complex_d load_pair(const double *pairs, int64_t index)
+{
+    return {pairs[2 * index], pairs[2 * index + 1]};
+}
+static inline __device__ void store_pair(double *pairs, int64_t index, complex_d z)
+{
+    pairs[2 * index] = z.re;
+    pairs[2 * index + 1] = z.im;
+}
+
 /* Tells of element `index`; of the value there goes what six digits show. Elements beyond 2^31 count as the last. */
 static inline __device__ void raise_flag(gpu_flag_word *flags, int flag, int64_t index, double value)
 {

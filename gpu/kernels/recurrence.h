@@ -69,14 +69,14 @@ static inline __device__ void load_state(const gpu_recurrence &r, const recurren
 {
     const double *from = states + state_offset(r, row);
     for (int64_t n = lane_of_thread(); n < r.shape.modes; n += 32)
-        put_split(x, r.shape.modes, n, states ? load_complex(from, n) : complex_d{0, 0});
+        put_split(x, r.shape.modes, n, states ? load_pair(from, n) : complex_d{0, 0});
 }
 static inline __device__ void store_state(const gpu_recurrence &r, const recurrence_row &row, const double *x,
                                           double *states)
 {
     double *to = states + state_offset(r, row);
     for (int64_t n = lane_of_thread(); n < r.shape.modes; n += 32)
-        store_complex(to, n, {x[n], x[r.shape.modes + n]});
+        store_pair(to, n, {x[n], x[r.shape.modes + n]});
 }
 
 /* a . b over the state, the same in all lanes; of both, own modes are read. */

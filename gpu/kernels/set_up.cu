@@ -35,7 +35,7 @@ __device__ void load_read_out(const gpu_model &m, const gpu_conversion &cv, int6
 {
     const int64_t modes = m.shape.modes;
     for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
-        complex_d c = load_complex(cv.c, (r * m.shape.d_model + h) * modes + n);
+        complex_d c = load_pair(cv.c, (r * m.shape.d_model + h) * modes + n);
         if (is_bandlimited(m, h, n)) c = {0, 0};
         row[n] = c.re;
         row[modes + n] = -c.im;

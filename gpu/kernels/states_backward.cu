@@ -261,7 +261,7 @@ __global__ void __launch_bounds__(gpu_threads, 2) k_states_backward(gpu_recurren
         complex_d entering = {lane.adjoint[n], lane.adjoint[s.modes + n]};
         if (!w.begins) add(entering, {lane.entering[n], lane.entering[s.modes + n]});
         put_split(lane.entering, s.modes, n, entering);
-        if (w.ends && r.dstate_in) store_complex(r.dstate_in + state_offset(r, row), n, entering);
+        if (w.ends && r.dstate_in) store_pair(r.dstate_in + state_offset(r, row), n, entering);
     }
 }
 
