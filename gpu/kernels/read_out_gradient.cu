@@ -135,12 +135,12 @@ __global__ void __launch_bounds__(gpu_threads, 2)
     if (sum_for_all(any, shared) == 0) return; /* the leaf need not be plain C then */
 
     double *dA = lane.matrix[0];
-    dense_linear(s, linear_view(s.modes, s.rank, const_cast<double *>(step_system)), dA, 0);
+    const linear_rows linear = linear_view(s.modes, s.rank, const_cast<double *>(step_system));
+    dense_linear(s, linear, dA, 0);
     double *power = matrix_power(int(state), dA, s.kernel_length, lane.matrix[1], lane.matrix[2], shared);
     if (power == dA) {
         power = lane.matrix[1];
-        for (int64_t i = threadIdx.x; i < state * state; i += gpu_threads) power[i] = dA[i];
-        __syncthreads();
+        dense_linear(s, linear, power, 0);
     }
     undo_factor(m, lane, h, power);
     for (int64_t c = 0; c < s.channels; c++) solve(state, power, lane.pivots, true, of.leaf + c * state);
