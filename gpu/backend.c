@@ -1,8 +1,8 @@
 /*
- * The table of the GPU place and the module's only exported name. Set-up, recurrence and the chain back to raw
- * parameters belong to the host: their entries are NULL.
+ * The table of the GPU place and the module's only exported name. Eigen-decompositions and the set-up of layers outside
+ * plans belong to the host: their entries are NULL.
  */
-#include "gpu/device.h"
+#include "gpu/setup.h"
 
 static const s4_backend backend = {
     .version = S4_BACKEND_VERSION,
@@ -27,6 +27,8 @@ static const s4_backend backend = {
     .await = gpu_await,
     .synchronise = gpu_synchronise,
 
+    .check = gpu_check_flags,
+
     .prepare = gpu_prepare,
     .unprepare = gpu_unprepare,
 
@@ -36,6 +38,15 @@ static const s4_backend backend = {
     .convolve_backward = gpu_convolve_backward,
     .correlate = gpu_correlate,
     .kernel_backward = gpu_kernel_backward,
+
+    .transform = gpu_transform_raw,
+    .read_out = gpu_read_out,
+    .step_system = gpu_step_system,
+    .step = gpu_step,
+    .states = gpu_states,
+    .states_backward = gpu_states_backward,
+    .state_gradients = gpu_state_gradients,
+    .chain = gpu_chain,
 };
 
 S4_API const s4_backend *s4_gpu_backend(const s4_host *host);

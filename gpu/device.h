@@ -31,6 +31,7 @@ struct s4_queue {
     cudaStream_t stream[S4_LANES]; /* WORK: the caller's, or own_work */
     cudaStream_t own_work;
     cudaEvent_t event[S4_EVENTS];
+    void *flags; /* FLAGS in use since they were last read, or NULL: flags.c */
 };
 
 /* Where an operation's launches go. */
@@ -104,6 +105,11 @@ s4_status gpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *b
 void gpu_unprepare(s4_device *device, void *prepared);
 /* Transforms all rows of one tile. Two threads may do so with one `prepared` and different buffers. */
 s4_status gpu_transform_rows(const s4_task *task, gpu_transform which, void *rows, const char *operation);
+
+/* ---- set_up.c ------------------------------------------------------------------------------------------------- */
+
+/* Refuses what set-up cannot do here, if the plan has it on this place. */
+s4_status gpu_check_setup(const s4_shape *shape, const int64_t *bytes);
 
 /* ---- kernel.c, convolve.c ------------------------------------------------------------------------------------ */
 

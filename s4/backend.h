@@ -233,6 +233,27 @@ static inline int64_t s4_setup_lane(int64_t modes)
     return (s4_setup_front(modes) + (state + 10) * state + 7) / 8 * 8;
 }
 
+/* The same on the GPU, one lane per channel in work: three matrices, four where the gradient of a read-out needs one more,
+ * and rows. As many lanes as the device needs to be busy and some 30 MB hold; constant for a shape. */
+#define S4_GPU_SETUP_ROWS (2 + 2 * S4_RANK_MAX + 4)
+static inline int64_t s4_gpu_setup_matrices(const s4_shape *s)
+{
+    if (s->mode != S4_MODE_DPLR) return 0;
+    return s->states && s->direction == S4_DIRECTION_TRAINING ? 4 : 3;
+}
+static inline int64_t s4_gpu_setup_lane(const s4_shape *s)
+{
+    int64_t state = 2 * s->modes;
+    return ((s4_gpu_setup_matrices(s) * state + S4_GPU_SETUP_ROWS) * state + 7) / 8 * 8;
+}
+static inline int64_t s4_gpu_setup_lanes(const s4_shape *s)
+{
+    int64_t lanes = ((int64_t)1 << 20) / (4 * s->modes * s->modes);
+    if (lanes > 128) lanes = 128;
+    if (lanes > s->d_model) lanes = s->d_model;
+    return lanes < 1 ? 1 : lanes;
+}
+
 /* Blocks of samples on their way at a time. */
 #define S4_SLOTS 2
 
@@ -288,6 +309,25 @@ static inline int64_t s4_state_lane(const s4_shape *s)
     int64_t rows = S4_STATE_ROWS + 2 * s->rank + (s->length + stride - 1) / stride + stride + 1;
     return ((rows + (s->mode == S4_MODE_DPLR ? state : 0)) * state + 7) / 8 * 8;
 }
+
+/* On the GPU a lane of STATE_ROWS belongs to one row (b,h) in work: its sums, a state, two adjoints, and those states. As
+ * many lanes as the device needs to be busy and some 60 MB hold. */
+static inline int64_t s4_gpu_state_lane(const s4_shape *s)
+{
+    int64_t stride = s4_state_stride(s->length);
+    return (s4_state_sums(s) + 3 + (s->length + stride - 1) / stride + stride + 1) * 2 * s->modes;
+}
+static inline int64_t s4_gpu_state_lanes(const s4_shape *s)
+{
+    int64_t lanes = ((int64_t)1 << 23) / s4_gpu_state_lane(s), rows = s->block_batch * s->block_channels;
+    if (lanes > 4096) lanes = 4096;
+    if (lanes > rows) lanes = rows;
+    return lanes < 1 ? 1 : lanes;
+}
+
+/* Lanes of STEP_ROWS, one per row (b,h) in work, where two states do not fit shared memory. */
+#define S4_GPU_STEP_SHARED 384 /* modes */
+#define S4_GPU_STEP_LANES 1024
 
 /* Doubles of the recurrence of one channel. linear: dA in factors (diagonal layers: dA), dB, and C of every output; dense:
  * dA as a matrix; diagonal, of a DPLR layer: eigenvalues and eigenvectors of dA, and their inverse. */

@@ -105,6 +105,18 @@ static void drop(tensor *t)
     t->base = NULL;
 }
 
+/* Gradients are added to what is there. */
+static gradients gradients_begun(s4_layer *layer, int64_t du_count, s4_gradients *to)
+{
+    const gradients g = gradients_zero(layer, du_count);
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
+        for (int64_t i = 0; i < g.count[p]; i++) g.parameter[p][i] = 0.25;
+        to->parameter[p] = g.parameter[p];
+    }
+    to->accumulate = 1;
+    return g;
+}
+
 /* Gradients where the set-up has them. */
 static void give_gradients(const cuda_calls *cuda, const gradients *g, s4_gradients *to)
 {
@@ -138,7 +150,7 @@ static outcome with_host_tensors(s4_context *context, s4_layer *layer, const siz
     const int64_t in = s->B * s->H * s->T, out = in * s->channels;
     session run = session_open(context, &problem);
     must(s4_plan_refresh(run.plan, layer, run.workspace));
-    outcome o = {.g = gradients_zero(layer, in)};
+    outcome o;
     s4_forward_io forward;
     S4_INIT(&forward);
     forward.u = tensor_of(s->dtype, in, u);
@@ -152,8 +164,7 @@ static outcome with_host_tensors(s4_context *context, s4_layer *layer, const siz
     backward.dy = tensor_of(s->dtype, out, dy);
     backward.du = tensor_zero(s->dtype, in);
     backward.lengths = lengths;
-    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
-        backward.gradients.parameter[p] = o.g.parameter[p];
+    o.g = gradients_begun(layer, in, &backward.gradients);
     must(s4_plan_backward(run.plan, layer, run.workspace, &backward));
     o.g.du = values_of(s->dtype, in, backward.du);
     session_close(&run);
@@ -169,7 +180,7 @@ static outcome with_device_tensors(const cuda_calls *cuda, s4_context *context, 
     const int64_t in = s->B * s->H * s->T, channels = s->H * s->channels;
     session run = session_open(context, &problem);
     must(s4_plan_refresh(run.plan, layer, run.workspace));
-    outcome o = {.g = gradients_zero(layer, in)};
+    outcome o;
     int64_t *device_lengths = lengths ? cuda_put(cuda, (size_t)s->B * sizeof *lengths, lengths) : NULL;
     tensor t_u = put(cuda, way, s, s->H, u), t_dy = put(cuda, way, s, channels, dy);
     tensor t_y = put(cuda, way, s, channels, NULL), t_du = put(cuda, way, s, s->H, NULL);
@@ -192,6 +203,7 @@ static outcome with_device_tensors(const cuda_calls *cuda, s4_context *context, 
     memcpy(backward.u_strides, t_u.l.strides, sizeof backward.u_strides);
     memcpy(backward.dy_strides, t_dy.l.strides, sizeof backward.dy_strides);
     memcpy(backward.du_strides, t_back.l.strides, sizeof backward.du_strides);
+    o.g = gradients_begun(layer, in, &backward.gradients);
     give_gradients(cuda, &o.g, &backward.gradients);
     must(s4_plan_backward(run.plan, layer, run.workspace, &backward));
     take_gradients(cuda, &o.g, &backward.gradients);
@@ -530,7 +542,7 @@ Test(device_tensors, graph)
             continue;
         for (int64_t k = 0; k < layer_count(s.layer, S4_PARAMETER_C); k++)
             layer_data(s.layer, S4_PARAMETER_C)[k] *= -0.5;
-        must(s4_layer_changed(s.layer, S4_PARAMETER_C));
+        must(s4_layer_changed(s.layer, 1u << S4_PARAMETER_C));
         must(s4_plan_refresh(s.run.plan, s.layer, s.run.workspace));
         const double *other = scene_expected(&s, 9);
         expect_other_bits("y and du", 2 * COUNT, other, expected);
