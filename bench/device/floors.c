@@ -177,10 +177,10 @@ static void print_work_areas(const s4_plan *plan, const s4_plan_info *info)
     printf(" device_peak=%lld", (long long)info->device_peak);
 }
 
-/* A value of many words. It ends its line. */
-static void print_failure(const char *call)
+/* Ends a line: its last value has many words. */
+static void print_failure(const char *call, s4_status status)
 {
-    printf(" state=failed why=%s: %s\n", call, s4_last_error());
+    printf(" state=%s why=%s: %s\n", status == S4_ERROR_UNSUPPORTED ? "unsupported" : "failed", call, s4_last_error());
 }
 
 /* ---- a placement --------------------------------------------------------------------------------------------- */
@@ -222,7 +222,7 @@ static void measure(struct row *r)
     const double forward_us = device_time(&f->device, forward, r);
     print_time(f, "forward", forward_us, 8);
     if (forward_us < 0) {
-        print_failure("forward");
+        print_failure("forward", S4_ERROR_DEVICE);
         return;
     }
     const double error = compare(r);
@@ -239,7 +239,7 @@ static void measure(struct row *r)
     const double backward_us = device_time(&f->device, backward, r);
     print_time(f, "backward", backward_us, 12);
     if (backward_us < 0)
-        print_failure("backward");
+        print_failure("backward", S4_ERROR_DEVICE);
     else
         printf(" state=%s\n", f->device.emulated ? "emulated" : "ok");
 }
@@ -257,16 +257,21 @@ static void measure_placement(const struct floors *f, const char *text)
     r.problem.tensors = S4_PLACE_GPU;
     printf("row placement=%s batch=%lld d_model=%lld d_state=%lld length=%lld", text, (long long)f->B, (long long)f->H,
            (long long)f->N, (long long)f->L);
-    if (s4_placement_parse(text, &r.problem.placement) || s4_plan_create(&r.problem, &r.plan) ||
-        s4_plan_describe(r.plan, &info)) {
-        print_failure("plan");
+    s4_status status = s4_placement_parse(text, &r.problem.placement);
+    if (!status) status = s4_plan_create(&r.problem, &r.plan);
+    if (!status) status = s4_plan_describe(r.plan, &info);
+    if (status) {
+        print_failure("plan", status);
     } else {
         print_work_areas(r.plan, &info);
-        const s4_status status = s4_plan_prepare(r.plan, f->context);
+        status = s4_plan_prepare(r.plan, f->context);
         printf(" prepare=%s", s4_status_name(status));
-        if (status || s4_workspace_create(r.plan, &r.workspace) ||
-            s4_workspace_set_stream(r.workspace, f->device.stream) || s4_plan_refresh(r.plan, f->layer, r.workspace))
-            print_failure(status ? "prepare" : "workspace");
+        if (status)
+            print_failure("prepare", status);
+        else if ((status = s4_workspace_create(r.plan, &r.workspace)) ||
+                 (status = s4_workspace_set_stream(r.workspace, f->device.stream)) ||
+                 (status = s4_plan_refresh(r.plan, f->layer, r.workspace)))
+            print_failure("workspace", status);
         else if (!make_gradients(&r))
             printf(" state=failed why=no memory for gradients\n");
         else
