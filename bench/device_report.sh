@@ -83,7 +83,7 @@ if [ -n "$small" ]; then # B H L
     shapes="2,3,64 1,2,300" d_state=8 repeats=1 topics=$(printf 'convolution\nplan_set\n') small=--small
 else
     shapes="16,512,4096 16,512,16384 4,256,262144 1,256,4194304" d_state=64 repeats=3
-    topics=$(cat "$build/topics_of_places.txt"; echo budget_grid)
+    topics=$(cat "$build/bin/topics_of_places.txt"; echo budget_grid)
 fi
 cpu_samples_most=300000000 # of B H L: more take the CPU longer than a report should
 
@@ -108,7 +108,7 @@ SHAPE
     places="--placement split --placement gpu"
     [ $((B * H * L)) -gt $cpu_samples_most ] || places="$places --placement cpu"
     # shellcheck disable=SC2086
-    part "bench_${B}_${H}_$L" 40 "$s4" bench --json --direction training --dtype f32 --d-state $d_state \
+    part "bench_${B}_${H}_$L" 60 "$s4" bench --json --direction training --dtype f32 --d-state $d_state \
         --repeats $repeats --batch "$B" --d-model "$H" --length "$L" $places
 done
 
