@@ -77,7 +77,11 @@ part info 20 "$s4" info --json
 gpu_says() { awk -v key="\"$1\":" '$1 == key { sub(/,$/, "", $2); print $2; exit }' "$work/info"; }
 gpu=$(gpu_says available) emulated=$(gpu_says emulated)
 floors=$build/bin/s4_floors
-if [ "$emulated" = true ]; then small=1 floors=$build/emulated/s4_floors; fi
+floors_module=${S4_GPU_MODULE:-}
+if [ "$emulated" = true ]; then # s4_floors is linked with one emulated module, and can use no other
+    small=1 floors=$build/emulated/s4_floors floors_module=$build/emulated/libs4_gpu.so
+    [ -f "$floors_module" ] || floors_module=$build/lib/libs4_gpu.so
+fi
 
 if [ -n "$small" ]; then # B H L
     shapes="2,3,64 1,2,300" d_state=8 repeats=1 topics=$(printf 'convolution\nplan_set\n') small=--small
@@ -97,7 +101,7 @@ for shape in $shapes; do
 $shape
 SHAPE
     # shellcheck disable=SC2086
-    [ ! -x "$floors" ] || part "floors_${B}_${H}_$L" 40 "$floors" $small "$B" "$H" "$d_state" "$L" split gpu
+    [ ! -x "$floors" ] || part "floors_${B}_${H}_$L" 40 env S4_GPU_MODULE="$floors_module" "$floors" $small "$B" "$H" "$d_state" "$L" split gpu
 done
 
 # ---- samples in host memory -----------------------------------------------------------------------------------------------
