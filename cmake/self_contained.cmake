@@ -1,7 +1,7 @@
 # S4_SELF_CONTAINED: a build folder that runs on a machine which has the CUDA libraries and none of the others.
 #
 # What there is an archive of, fit for a shared library, is linked in; of the rest (the runtimes of OpenMP and Fortran,
-# and what the tests need) copies lie in lib/, where every program of the folder looks first. The golden cases and the
+# and what the tests need) copies lie in lib/copies, where every program of the folder looks before the system. The golden cases and the
 # script of the report lie in the folder, too. cuFFT is that machine's own.
 #
 # Included before the targets, for how they are linked; s4_self_contained_folder(), after them, adds the copies.
@@ -9,8 +9,8 @@ if(NOT S4_SELF_CONTAINED)
     return()
 endif()
 
-# archives(TARGET NAME...): the imported target is these archives. The Fortran one of the reference, in folders of their
-# own, are small, start no threads and are position-independent.
+# s4_link_archives(TARGET NAME...): the imported target is these archives, if all are there. The reference LAPACK and BLAS,
+# in folders of their own, come before others: they are small, and start no threads.
 function(s4_link_archives target)
     set(archives "")
     foreach(name IN LISTS ARGN)
@@ -34,7 +34,7 @@ s4_link_archives(PkgConfig::CJSON cjson)
 
 # A run path of a program is searched for what its libraries need as well, if it is of the older kind (DT_RPATH).
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
-set(CMAKE_BUILD_RPATH "$ORIGIN/../lib;$ORIGIN")
+set(CMAKE_BUILD_RPATH "$ORIGIN/../lib;$ORIGIN;$ORIGIN/../lib/copies")
 add_link_options(-Wl,--disable-new-dtags -static-libgcc $<$<LINK_LANGUAGE:CXX,CUDA>:-static-libstdc++>)
 
 function(s4_self_contained_folder)
