@@ -35,7 +35,9 @@ s4_link_archives(PkgConfig::CJSON cjson)
 # A run path of a program is searched for what its libraries need as well, if it is of the older kind (DT_RPATH).
 set(CMAKE_BUILD_RPATH_USE_ORIGIN ON)
 set(CMAKE_BUILD_RPATH "$ORIGIN/../lib;$ORIGIN;$ORIGIN/../lib/copies")
-add_link_options(-Wl,--disable-new-dtags -static-libgcc $<$<LINK_LANGUAGE:CXX,CUDA>:-static-libstdc++>)
+# What comes from an archive is nobody else's.
+add_link_options(-Wl,--disable-new-dtags -Wl,--exclude-libs,ALL -static-libgcc
+    $<$<LINK_LANGUAGE:CXX,CUDA>:-static-libstdc++>)
 
 function(s4_self_contained_folder)
     set(not_copied "")
