@@ -85,10 +85,13 @@ fi
 
 [ "$gpu" = true ] || small=1 # nothing to learn of speed
 if [ -n "$small" ]; then # B H L
-    shapes="2,3,64 1,2,300" d_state=8 repeats=1 topics=$(printf 'convolution\nplan_set\n') small=--small
+    shapes="2,3,64 1,2,300" d_state=8 repeats=1 tests='convolution split
+plan_set gpu' small=--small
 else
     shapes="16,512,4096 16,512,16384 4,256,262144 1,256,4194304" d_state=64 repeats=3
-    topics=$(cat "$build/bin/topics_of_places.txt"; echo budget_grid)
+    tests=$(awk '$2 == "split" { print }' "$build/bin/tests_of_the_gpu.txt"
+        awk '$2 == "split" { print $1, "gpu" }' "$build/bin/tests_of_the_gpu.txt"
+        awk '$2 != "split" && $2 != "gpu" { print }' "$build/bin/tests_of_the_gpu.txt")
 fi
 cpu_samples_most=300000000 # of B H L: more take the CPU longer than a report should
 
@@ -122,30 +125,21 @@ done
 cat >"$work/one_test" <<'TEST'
 left=$((DEADLINE - $(date +%s)))
 [ "$left" -ge 3 ] || exit 0
-[ "$left" -le 90 ] || left=90
+[ "$left" -le 60 ] || left=60
 began=$(date +%s)
-S4_TEST_PLACEMENT=$PLACEMENT timeout -k 5 "$left" "$BUILD/bin/test_$1" -j4 >"$WORK/test_${1}_$PLACEMENT" 2>&1
+S4_TEST_PLACEMENT=$2 timeout -k 5 "$left" "$BUILD/bin/test_$1" -j4 >"$WORK/test_$1_$2" 2>&1
 code=$?
-printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$PLACEMENT" $code $(($(date +%s) - began)) \
-    "$(grep -E '^[0-9]+ passed, ' "$WORK/test_${1}_$PLACEMENT" | tail -n 1)" >"$WORK/result_${1}_$PLACEMENT"
+printf '%s\t%s\t%s\t%s\t%s\n' "$1" "$2" $code $(($(date +%s) - began)) \
+    "$(grep -E '^[0-9]+ passed, ' "$WORK/test_$1_$2" | tail -n 1)" >"$WORK/result_$1_$2"
 TEST
 jobs=$(($(nproc) / 4))
 [ $jobs -ge 1 ] || jobs=1
-for place in split gpu; do # the second has what the first leaves
-    tests_end=$deadline
-    [ $place = gpu ] || tests_end=$((($(now) + deadline) / 2))
-    echo "$topics" | S4_TEST_GOLDEN=$golden OMP_WAIT_POLICY=passive PLACEMENT=$place BUILD=$build WORK=$work \
-        DEADLINE=$tests_end xargs -P $jobs -I '{}' sh "$work/one_test" '{}'
-    for topic in $topics; do
-        if [ -f "$work/result_${topic}_$place" ]; then
-            cat "$work/result_${topic}_$place"
-        else
-            printf '%s\t%s\t-1\t0\tnot run: no time left\n' "$topic" "$place"
-        fi
-    done >>"$work/tests"
-    echo "tests, $place: $(awk -F '\t' -v place=$place '$2 == place { all++; if ($3 == 0 || $3 == 77) fine++ }
-        END { printf "%d of %d fine", fine, all }' "$work/tests")"
-done
+echo "$tests" | S4_TEST_GOLDEN=$golden OMP_WAIT_POLICY=passive BUILD=$build WORK=$work DEADLINE=$deadline \
+    xargs -P $jobs -n 2 sh "$work/one_test"
+echo "$tests" | while read -r topic place; do
+    cat "$work/result_${topic}_$place" 2>/dev/null || printf '%s\t%s\t-1\t0\tno time left\n' "$topic" "$place"
+done >"$work/tests"
+echo "tests: $(awk -F '\t' '$3 == 0 || $3 == 77 { fine++ } END { printf "%d of %d fine", fine, NR }' "$work/tests")"
 for output in "$work"/test_*; do # the end of what each printed is enough
     [ -f "$output" ] && { echo "== ${output##*/}"; grep -v '^SKIPPED\|^\[SKIP' "$output" | tail -n 15; echo; }
 done >>"$out/log.txt"

@@ -3,6 +3,7 @@ set(S4_GPU_HOST_SOURCES
     backend.c
     convolve.c
     device.c
+    diagonal.c
     failures.c
     kernel.c
     memory.c
@@ -11,5 +12,8 @@ set(S4_GPU_HOST_SOURCES
 set(S4_GPU_KERNEL_SOURCES
     kernels/convolve.cu
     kernels/convolve_gradient.cu
+    kernels/convolve_kernel.cu
     kernels/kernel.cu
-    kernels/kernel_gradient.cu)
+    kernels/kernel_gradient.cu
+    kernels/vandermonde.cu
+    kernels/vandermonde_gradient.cu)

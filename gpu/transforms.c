@@ -84,27 +84,10 @@ static void destroy(prepared_shape *p)
     free(p);
 }
 
-/* What this place computes. */
-static s4_status check_scope(const s4_shape *s)
-{
-    if (s->mode != S4_MODE_DPLR)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED, "mode %s is not offered by place gpu in this version; it has dplr",
-                              "diag");
-    if (s->kernels != 1)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED,
-                              "channels is %lld%s; place gpu has 1, in one direction, in this "
-                              "version",
-                              (long long)s->channels, s->bidirectional ? ", bidirectional" : "");
-    if (s->dt_modes != 1)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED, "untied dt is not offered by place gpu in this version");
-    return S4_OK;
-}
-
 s4_status gpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *bytes, void **prepared)
 {
     int previous;
     *prepared = NULL;
-    GPU_TRY(check_scope(shape));
     prepared_shape *p = calloc(1, sizeof *p);
     if (!p) return gpu_host->fail(S4_ERROR_MEMORY, "prepare: %zu bytes of host memory", sizeof *p);
     if (pthread_mutex_init(&p->lock, NULL)) {

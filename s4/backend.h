@@ -54,6 +54,7 @@ typedef struct s4_shape {
     s4_place tensors;         /* where the caller's u, y, their gradients and states live */
     int resident;             /* spectra of all channels are kept */
     int64_t block_channels, block_batch;
+    int64_t stage_channels;   /* CPU: channels of a (batch, time, channel) tensor that are turned at a time; else 0 */
     int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length */
     int64_t tile_channels;    /* GPU: channels of one batched FFT of the kernel; constant for a length */
     double rate;
@@ -63,8 +64,8 @@ typedef struct s4_shape {
 /* ---- buffers ------------------------------------------------------------------------------------------------- */
 
 /*
- * Shapes of buffers; complex counts as two. nf = fft_length, F = nf/2 + 1; dt = dtype of the plan. Row
- * stride: s4_row_stride.
+ * Shapes of buffers; complex counts as two. nf = fft_length, F = nf/2 + 1, on the CPU s4_ring_points; dt = dtype of the
+ * plan. Row stride: s4_row_stride.
  * "lanes": CPU: one per thread; GPU: tile_channels for the kernel and set-up, tile_rows for the convolution.
  * Kept channels: d_model if resident, else block_channels; row of channel h: h if resident, else h - task->channel.
  * All buffers begin at multiples of 256 bytes; their contents are unknown at first.
@@ -80,15 +81,21 @@ typedef enum s4_buffer {
     S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
     S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): scratch of states_backward */
     S4_BUFFER_STATE_SUMS,        /* double (H, s4_state_sums(shape), N): sums of states_backward, see s4_state_sums */
-    S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place */
-    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch) */
-    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
+    S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place; CPU, DPLR:
+                                  * (lanes, kernels, row stride of L) */
+    S4_BUFFER_KERNEL_TERMS,      /* double: CPU (lanes, s4_cpu_kernel_scratch), GPU s4_gpu_kernel_scratch */
+    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, 1+2R, row stride of L), GPU, DPLR, training: factors of the sums'
+                                  * adjoints */
     S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
     S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
     S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, M, F): of forward and backward kernel together */
-    S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place */
-    S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy */
-    S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs */
+    S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place; CPU: complex
+                                  * (lanes, s4_ring_rows, F) */
+    S4_BUFFER_ROWS_DY,           /* GPU: dt (M, lanes, row stride of nf), the same of dy, or of outputs; CPU: complex
+                                  * (lanes, F) */
+    S4_BUFFER_ROWS_STAGE,        /* dt (lanes, 1 or in training 2, stage_channels, s4_stage_stride), CPU: rows of u, of dy */
+    S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs; before them, double (M, lanes,
+                                  * s4_skip_parts(T)): parts of sums of u dy */
     S4_BUFFER_BLOCK_U,           /* dt (S4_SLOTS, block_batch, block_channels, T), GPU, tensors on the host: u */
     S4_BUFFER_BLOCK_DY,          /* dt (S4_SLOTS, block_batch, M, block_channels, T), likewise: dy */
     S4_BUFFER_BLOCK_OUT,         /* the same, likewise: y, or du (block_batch, block_channels, T) */
@@ -112,6 +119,30 @@ static inline int64_t s4_row_stride(int64_t length)
     return (2 * (length / 2 + 1) + 15) / 16 * 16;
 }
 
+#define S4_VECTOR_LANES 8 /* doubles of the widest vector of a CPU */
+
+/* CPU: complex points that a padded row of the convolution has (cpu/level/ring.h): r 2^k >= fft_length/2, r = 1, 3, 5, with
+ * 2^k at least the square of as many numbers of the dtype as the widest vector of any level holds. */
+static inline int64_t s4_ring_points(const s4_shape *s)
+{
+    int64_t least = s->dtype == S4_F32 ? 256 : 64, best = 0;
+    for (int64_t factor = 1; factor <= 5; factor += 2) {
+        int64_t points = factor * least;
+        while (2 * points < s->fft_length) points *= 2;
+        if (!best || points < best) best = points;
+    }
+    return best;
+}
+/* CPU: rows that a thread has in ROWS_U: of several outputs, one more for their sum or product. */
+static inline int64_t s4_ring_rows(const s4_shape *s) { return s->channels > 1 ? 2 : 1; }
+
+/* CPU: reals from one staged row to the next; an odd number of cache lines, so that rows do not meet in one set. */
+static inline int64_t s4_stage_stride(const s4_shape *s) { return (s->length + 31) / 32 * 32 + 16; }
+
+/* On the GPU, sum over t of u dy is made of parts of so many samples. */
+#define S4_SKIP_PART 512
+static inline int64_t s4_skip_parts(int64_t length) { return (length + S4_SKIP_PART - 1) / S4_SKIP_PART; }
+
 /* A diagonal kernel is the product K[m j + i] = Re sum_n (c_n p_n^(m j)) p_n^i of two small matrices; m, a power of two. */
 static inline int64_t s4_vandermonde_width(int64_t length)
 {
@@ -120,14 +151,50 @@ static inline int64_t s4_vandermonde_width(int64_t length)
     return m;
 }
 
-/* Doubles of scratch that the kernel stage has per lane. DPLR: per mode, w and the sums of every pair of rows, there and
- * back. Diagonal: both matrices of the product, and what is kept per mode. */
-#define S4_DIAGONAL_TERMS 22
-static inline int64_t s4_kernel_scratch(const s4_shape *s)
+/* The same matrices on the CPU, padded: m to whole panels, the number of rows to whole vectors. */
+#define S4_VANDERMONDE_PANEL 32
+static inline int64_t s4_cpu_vandermonde_width(int64_t length)
 {
-    if (s->mode == S4_MODE_DPLR) return s->modes * (4 + 4 * (1 + s->rank) * (1 + s->rank));
+    int64_t m = s4_vandermonde_width(length);
+    return m < S4_VANDERMONDE_PANEL ? S4_VANDERMONDE_PANEL : m;
+}
+static inline int64_t s4_cpu_vandermonde_rows(int64_t length)
+{
+    int64_t m = s4_cpu_vandermonde_width(length);
+    return ((length + m - 1) / m + S4_VECTOR_LANES - 1) / S4_VECTOR_LANES * S4_VECTOR_LANES;
+}
+
+/* Scratch of the kernel stage on the CPU. DPLR: a tile of frequencies of what depends on mode and frequency, and sums over
+ * frequencies in lanes (cpu/cauchy.h). Diagonal: both matrices, a panel of samples twice, what is kept per mode, and its
+ * sums in lanes. */
+#define S4_CPU_DIAGONAL_TERMS (32 + 4 * S4_VECTOR_LANES)
+#define S4_CAUCHY_TILE 32 /* frequencies */
+static inline int64_t s4_cpu_kernel_scratch(const s4_shape *s)
+{
+    if (s->mode == S4_MODE_DIAG) {
+        int64_t m = s4_cpu_vandermonde_width(s->kernel_length), rows = s4_cpu_vandermonde_rows(s->kernel_length);
+        int64_t diagonal = 2 * s->modes * (m + rows) + 2 * S4_VANDERMONDE_PANEL * rows +
+                           S4_CPU_DIAGONAL_TERMS * s->modes;
+        return (diagonal + 7) / 8 * 8;
+    }
+    int64_t pairs = (1 + s->rank) * (s->kernels + s->rank);
+    int64_t count = S4_CAUCHY_TILE * (2 * s->modes + 5 + 6 * pairs) +
+                    s->modes * (2 + 2 * pairs) * (2 + S4_VECTOR_LANES);
+    return (count + 7) / 8 * 8;
+}
+
+/* Doubles of that scratch on the GPU, whose lanes are tile_channels rows of C~ (DPLR) or channels (diagonal). In front of
+ * all lanes' is the index of the first number of a kernel that is not finite. DPLR: sums per mode; diagonal: both matrices
+ * of the product, weights of the modes, sums over samples of every kernel, and for dss what the modes that grow give. */
+#define S4_GPU_KERNEL_INDEX 32
+static inline int64_t s4_gpu_mode_sums(int64_t rank) { return 2 + 2 * (1 + rank) * (1 + rank); }
+static inline int64_t s4_gpu_kernel_scratch(const s4_shape *s)
+{
+    int64_t n = s->modes, lanes = s->tile_channels;
+    if (s->mode == S4_MODE_DPLR) return S4_GPU_KERNEL_INDEX + lanes * n * s4_gpu_mode_sums(s->rank);
     int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
-    return 2 * s->modes * (m + rows) + S4_DIAGONAL_TERMS * s->modes;
+    int64_t growing = s->discretisation == S4_DSS ? s->kernels * s->kernel_length : 0;
+    return S4_GPU_KERNEL_INDEX + lanes * (2 * n * (m + rows + 1 + 2 * s->kernels) + growing);
 }
 
 /* Doubles of scratch of a HiPPO initialisation: a complex N x N matrix, its eigenvalues, and the work areas of their search,
@@ -139,11 +206,31 @@ static inline int64_t s4_hippo_scratch(int64_t modes)
            (3 + 5 * state);
 }
 
-/* Doubles of set-up scratch a thread has: three N x N matrices and ten rows of N. */
+/* Modes in vectors of any width. */
+static inline int64_t s4_padded_modes(int64_t modes)
+{
+    return (modes + 7) / 8 * 8;
+}
+
+/* Doubles in which cpu/structured_power.c has a power of dA: inverses of differences of eigenvalues, two strips, two
+ * matrices of which it keeps some rows, dA, and rows; any rank. */
+static inline int64_t s4_structured_power(int64_t modes)
+{
+    int64_t padded = s4_padded_modes(modes), rows = (4 + 2 * 4 + 6) * S4_RANK_MAX + 2 * 4 + 12;
+    return modes * (4 * padded + 2 * 4 * 8 + 2 * 2 + 2) + rows * padded;
+}
+
+/* Doubles of set-up scratch a thread has: two N x N matrices, or a structured power in their place; one more matrix, and
+ * ten rows of N. */
+static inline int64_t s4_setup_front(int64_t modes)
+{
+    int64_t power = s4_structured_power(modes), dense = 2 * (2 * modes) * (2 * modes);
+    return power > dense ? power : dense;
+}
 static inline int64_t s4_setup_lane(int64_t modes)
 {
     int64_t state = 2 * modes;
-    return ((3 * state + 10) * state + 7) / 8 * 8;
+    return (s4_setup_front(modes) + (state + 10) * state + 7) / 8 * 8;
 }
 
 /* Blocks of samples on their way at a time. */

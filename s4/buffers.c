@@ -2,11 +2,19 @@
 #include "s4/plan_object.h"
 
 static int64_t dtype_bytes(const s4_shape *s) { return s->dtype == S4_F32 ? 4 : 8; }
-static int64_t frequencies(const s4_shape *s) { return s->fft_length / 2 + 1; }
+static int64_t frequencies(const s4_shape *s, s4_place p)
+{
+    return p == S4_PLACE_CPU ? s4_ring_points(s) : s->fft_length / 2 + 1;
+}
 static int64_t kept(const s4_shape *s) { return s->resident ? s->d_model : s->block_channels; }
 static int64_t kernel_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_channels; }
+static int64_t kernel_rows(const s4_shape *s, s4_place p)
+{
+    return p == S4_PLACE_CPU && s->mode == S4_MODE_DPLR ? s->kernels : 1;
+}
 static int64_t row_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_rows; }
-static int64_t square(int64_t value) { return value * value; }
+static int is_dplr(const s4_shape *s) { return s->mode == S4_MODE_DPLR; }
+static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
 
 /* Work areas of cuFFT: what it needs is known only on the device, and s4_plan_prepare checks. Lengths of the short list
  * need at most a copy or two of the data; for others NVIDIA documents up to eight complex copies, and the chirp they
@@ -44,17 +52,31 @@ SIZE(setup_bytes, 8 * s->threads * s4_setup_lane(s->modes))
 SIZE(step_system_bytes, 8 * s->d_model * s4_step_system(s))
 SIZE(step_rows_bytes, 8 * s->threads * S4_STEP_ROWS * 2 * s->modes)
 SIZE(state_rows_bytes, 8 * s->threads * s4_state_lane(s))
-SIZE(kernel_rows_bytes, 8 * kernel_lanes(s, p) * s4_row_stride(s->kernel_length))
-SIZE(kernel_terms_bytes, 8 * kernel_lanes(s, p) * s4_kernel_scratch(s))
-SIZE(kernel_adjoint_bytes,
-     p == S4_PLACE_GPU ? 8 * s->tile_channels * square(1 + s->rank) * s4_row_stride(s->kernel_length) : 0)
-SIZE(kernel_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_channels, s->kernel_length, 8) : 0)
+SIZE(kernel_rows_bytes, p == S4_PLACE_CPU || is_dplr(s)
+                            ? 8 * kernel_lanes(s, p) * kernel_rows(s, p) * s4_row_stride(s->kernel_length)
+                            : 0)
+SIZE(kernel_terms_bytes, 8 * (p == S4_PLACE_CPU ? s->threads * s4_cpu_kernel_scratch(s) : s4_gpu_kernel_scratch(s)))
+SIZE(kernel_adjoint_bytes, p == S4_PLACE_GPU && is_dplr(s)
+                               ? 8 * s->tile_channels * (1 + 2 * s->rank) * s4_row_stride(s->kernel_length)
+                               : 0)
+SIZE(kernel_work_bytes, p == S4_PLACE_GPU && is_dplr(s) ? fft_work(s->tile_channels, s->kernel_length, 8) : 0)
 SIZE(kernel_bytes, dtype_bytes(s) * s->kernels * s->block_channels * s->kernel_length)
-SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * s->channels * frequencies(s))
-SIZE(rows_bytes, dtype_bytes(s) * row_lanes(s, p) * s4_row_stride(s->fft_length))
-/* A second row of every lane: of dy, or of one output where there are several. */
-SIZE(second_rows_bytes, s->direction == S4_DIRECTION_TRAINING || s->channels > 1 ? rows_bytes(s, p) : 0)
-SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)) : 0)
+SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * s->channels * frequencies(s, p))
+static int64_t row_bytes(const s4_shape *s, s4_place p)
+{
+    return dtype_bytes(s) * row_lanes(s, p) *
+           (p == S4_PLACE_CPU ? 2 * s4_ring_points(s) : s4_row_stride(s->fft_length));
+}
+SIZE(rows_u_bytes, row_bytes(s, p) * (p == S4_PLACE_CPU ? s4_ring_rows(s) : 1))
+SIZE(turned_bytes, p == S4_PLACE_CPU ? dtype_bytes(s) * s->threads * s->stage_channels * s4_stage_stride(s) : 0)
+SIZE(rows_stage_bytes, turned_bytes(s, p) * (s->direction == S4_DIRECTION_TRAINING ? 2 : 1))
+/* A second row of every lane: of dy, or, on the GPU, of every output. */
+SIZE(second_rows_bytes, s->direction == S4_DIRECTION_TRAINING || (p == S4_PLACE_GPU && s->channels > 1)
+                            ? row_bytes(s, p) * (p == S4_PLACE_GPU ? s->channels : 1)
+                            : 0)
+SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? larger(fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)),
+                                                     8 * s->channels * s->tile_rows * s4_skip_parts(s->length))
+                                            : 0)
 SIZE(block_u_bytes, p == S4_PLACE_GPU ? S4_SLOTS * dtype_bytes(s) * slot(s, 1) : 0)
 SIZE(block_bytes, p == S4_PLACE_GPU ? S4_SLOTS * dtype_bytes(s) * slot(s, s->channels) : 0)
 SIZE(stage_u_bytes, p == S4_PLACE_CPU ? S4_SLOTS * dtype_bytes(s) * slot(s, 1) : 0)
@@ -63,7 +85,7 @@ SIZE(block_state_bytes,
      p == S4_PLACE_GPU && s->tensors == S4_PLACE_CPU ? 16 * s->block_batch * s->block_channels * s->modes : 0)
 SIZE(lengths_bytes, p == S4_PLACE_GPU && s->tensors == S4_PLACE_CPU ? 8 * s->batch : 0)
 SIZE(gradient_spectrum_bytes,
-     s->wanted & S4_WANTED_KERNEL ? 16 * s->block_channels * s->channels * frequencies(s) : 0)
+     s->wanted & S4_WANTED_KERNEL ? 16 * s->block_channels * s->channels * frequencies(s, p) : 0)
 SIZE(kernel_gradient_bytes, 8 * s->kernels * s->block_channels * s->kernel_length)
 SIZE(system_gradient_bytes, 8 * s4_system_gradient_count(s))
 
@@ -87,8 +109,9 @@ static const struct {
     [S4_BUFFER_KERNEL_FFT_WORK] = {"kernel_fft_work", kernel_work_bytes},
     [S4_BUFFER_KERNEL] = {"kernel", kernel_bytes},
     [S4_BUFFER_SPECTRUM] = {"spectrum", spectrum_bytes},
-    [S4_BUFFER_ROWS_U] = {"rows_u", rows_bytes},
+    [S4_BUFFER_ROWS_U] = {"rows_u", rows_u_bytes},
     [S4_BUFFER_ROWS_DY] = {"rows_dy", second_rows_bytes},
+    [S4_BUFFER_ROWS_STAGE] = {"rows_stage", rows_stage_bytes},
     [S4_BUFFER_CONVOLVE_FFT_WORK] = {"convolve_fft_work", convolve_work_bytes},
     [S4_BUFFER_BLOCK_U] = {"block_u", block_u_bytes},
     [S4_BUFFER_BLOCK_DY] = {"block_dy", block_bytes},

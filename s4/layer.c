@@ -12,9 +12,9 @@
 #define D_MODEL_MAX ((int64_t)1 << 24)
 #define D_STATE_MAX ((int64_t)1 << 12)
 
-/* learning_rate_max, weight_decay */
-#define SLOW 0.001, 0.0
-#define FREE 0.0, -1.0
+/* learning_rate_max, weight_decay; no gradient */
+#define SLOW 0.001, 0.0, NULL
+#define FREE 0.0, -1.0, NULL
 
 static s4_status check_options(s4_layer_options *o)
 {

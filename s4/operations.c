@@ -61,7 +61,12 @@ WHEN(when_gradients_travel, TRAINS && (APART(SETUP, KERNEL) || APART(SETUP, CONV
 WHEN(when_raw_gradients_travel, TRAINS && STAGED(SETUP))
 
 /* What operations of backward make. */
-enum { KERNEL = S4_WANTED_KERNEL, GRADIENTS = S4_WANTED_GRADIENTS, DU = S4_WANTED_DU, STATE = S4_WANTED_STATE };
+enum {
+    KERNEL = S4_WANTED_KERNEL,
+    GRADIENTS = S4_WANTED_GRADIENTS,
+    DU = S4_WANTED_DU,
+    STATE = S4_WANTED_STATE
+};
 
 #define MAKE_KERNEL S4_STAGE_KERNEL, ENTRY(kernel), \
     BIT(SYSTEM) | BIT(KERNEL_ROWS) | BIT(KERNEL_TERMS) | BIT(KERNEL_FFT_WORK) | BIT(KERNEL) | BIT(FLAGS)
@@ -99,8 +104,8 @@ const s4_operation_row s4_operation_rows[] = {
     {"upload_u", PHASE(FORWARD), S4_LOOP_BATCH, UP_U(CONVOLVE), when_staged},
     {"upload_state", PHASE(FORWARD), S4_LOOP_BATCH, UP_STATE(CONVOLVE), when_states_staged},
     {"convolve", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve),
-     BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U) | BIT(BLOCK_OUT) |
-         BIT(LENGTHS), when_convolves},
+     BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(ROWS_STAGE) | BIT(CONVOLVE_FFT_WORK) |
+         BIT(BLOCK_U) | BIT(BLOCK_OUT) | BIT(LENGTHS), when_convolves},
     {"states", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(states),
      BIT(STEP_SYSTEM) | BIT(STEP_ROWS) | BIT(BLOCK_U) | BIT(BLOCK_OUT) | BIT(BLOCK_STATE) | BIT(LENGTHS), when_states},
     {"download_y", PHASE(FORWARD), S4_LOOP_BATCH, DOWN_Y(CONVOLVE), when_staged},
@@ -117,8 +122,8 @@ const s4_operation_row s4_operation_rows[] = {
     {"upload_dstate", BACKWARD(KERNEL | DU | STATE), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DSTATE_OUT), BIT(BLOCK_DSTATE),
      when_states_train_staged},
     {"convolve_backward", BACKWARD(DU | GRADIENTS), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve_backward),
-     BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U) | BIT(BLOCK_DY) |
-         BIT(BLOCK_OUT) | BIT(LENGTHS) | BIT(GRADIENT_SPECTRUM) | BIT(SYSTEM_GRADIENT), when_training},
+     BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(ROWS_STAGE) | BIT(CONVOLVE_FFT_WORK) | BIT(BLOCK_U) |
+         BIT(BLOCK_DY) | BIT(BLOCK_OUT) | BIT(LENGTHS) | BIT(GRADIENT_SPECTRUM) | BIT(SYSTEM_GRADIENT), when_training},
     {"states_backward", BACKWARD(KERNEL | DU | STATE), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(states_backward),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(STATE_ROWS) | BIT(STATE_SUMS) | BIT(BLOCK_U) | BIT(BLOCK_DY) | BIT(BLOCK_OUT) |
          BIT(BLOCK_STATE) | BIT(BLOCK_DSTATE) | BIT(LENGTHS), when_states_train},

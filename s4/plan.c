@@ -11,8 +11,9 @@
 
 #define MIB ((int64_t)1 << 20)
 
-/* What FFTW holds inside: twiddle tables, and for lengths with large primes a padded transform, in the plan and once
- * more in every thread that executes it; 16 MiB for handles and thread stacks. */
+/* Twiddles of the convolution (at most 14 bytes a sample of the FFT); what FFTW holds inside for DPLR kernels: twiddle
+ * tables, and for lengths with large primes a padded transform, in the plan and once more in every thread that executes
+ * it; 16 MiB for handles and thread stacks. */
 static int64_t host_reserve(const s4_problem *problem, const s4_shape *shape)
 {
     int64_t reserve = 16 * MIB;

@@ -14,9 +14,11 @@
 #define THREADS_MAX 1024
 #define BYTES_MAX ((int64_t)1 << 60)
 
-/* Rows of one batched FFT on the GPU: about this many elements, constant for a problem so that bits are, too. */
+/* Rows of one batched FFT on the GPU, with their products for every output: about this many elements, constant for a
+ * problem so that bits are, too. */
 #define TILE_ELEMENTS ((int64_t)1 << 22)
-#define TILE_ROWS_MAX 256
+#define STAGE_ELEMENTS ((int64_t)1 << 18) /* of a thread: a part of its cache */
+#define TILE_ROWS_MAX 2048
 #define TILE_CHANNELS_MAX 64
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
@@ -173,8 +175,13 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .rate = p->rate,
         .wanted = p->direction == S4_DIRECTION_TRAINING ? s4_wanted_by(S4_PARAMETER_ALL & ~p->frozen, p->rank) : 0,
     };
+    if (convolves && p->layout == S4_LAYOUT_BLH && p->channels == 1 && p->d_model > 1) {
+        int64_t line = p->dtype == S4_F32 ? 16 : 8; /* 64 bytes */
+        shape->stage_channels = clamp(clamp(STAGE_ELEMENTS / s4_stage_stride(shape), line / 4, line), 1, p->d_model);
+    }
     if (convolves)
-        shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length, 1, TILE_ROWS_MAX), 1, p->batch * p->d_model);
+        shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length / p->channels, 1, TILE_ROWS_MAX), 1,
+                                 p->batch * p->d_model);
     if (p->kernel_length)
         shape->tile_channels = clamp(clamp(TILE_ELEMENTS / p->kernel_length, 1, TILE_CHANNELS_MAX), 1, p->d_model);
     return S4_OK;

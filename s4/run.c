@@ -196,17 +196,20 @@ s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspa
     return s4_execute(&call, S4_PHASE_FORWARD);
 }
 
-/* Which parameters have a gradient pointer: bits 1 << s4_parameter. None may be frozen. */
-static s4_status read_gradients(const s4_plan *plan, const s4_gradients *gradients, unsigned *given)
+/* What a call asks for: bits of s4_wanted and s4_wanted_too. No parameter may be frozen. */
+static s4_status read_wishes(const s4_plan *plan, const s4_backward_io *io, unsigned *wanted)
 {
-    *given = 0;
+    unsigned parameters = 0; /* bits 1 << s4_parameter */
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
-        if (!gradients->parameter[p]) continue;
+        if (!io->gradients.parameter[p]) continue;
         if (plan->problem.frozen >> p & 1)
             return s4_fail(S4_ERROR_ARGUMENT, "a gradient of %s is asked for, but the plan was made with %s frozen",
                            s4_parameter_name((s4_parameter)p), s4_parameter_name((s4_parameter)p));
-        *given |= 1u << p;
+        parameters |= 1u << p;
     }
+    *wanted = s4_wanted_by(parameters, plan->shape.rank) & plan->shape.wanted;
+    if (io->du) *wanted |= S4_WANTED_DU;
+    if (io->dstate_in) *wanted |= S4_WANTED_STATE;
     return S4_OK;
 }
 
@@ -227,8 +230,8 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
                                            : NULL,
                         "du is dy", given.du == given.dy));
     S4_TRY(check_lengths(plan, given.lengths, given.batch, given.length));
-    unsigned parameters;
-    S4_TRY(read_gradients(plan, &given.gradients, &parameters));
+    unsigned wanted = 0;
+    S4_TRY(read_wishes(plan, &given, &wanted));
     s4_raw raw = s4_layer_raw(layer);
     s4_call call = {.plan = plan,
                     .workspace = workspace,
@@ -246,8 +249,7 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
                     .dstate_in = given.dstate_in,
                     .raw = &raw,
                     .gradients = &given.gradients,
-                    .wanted = (s4_wanted_by(parameters, plan->shape.rank) & plan->shape.wanted) |
-                              (given.du ? S4_WANTED_DU : 0u) | (given.dstate_in ? S4_WANTED_STATE : 0u)};
+                    .wanted = wanted};
     S4_TRY(check_alias(plan, "dy and du", call.dy, &call.dy_strides, call.du, &call.du_strides));
     return s4_execute(&call, S4_PHASE_BACKWARD);
 }

@@ -40,7 +40,7 @@ static s4_context *context_for_channels(void)
     s4_context *context = context_open();
     const layer_shape shape = shape_of(&kinds[0]);
     s4_layer *layer = layer_random(&shape, 1);
-    const s4_problem problem = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, 4, 4);
+    const s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, 1, 4, 4);
     session_required(context, layer, &problem);
     s4_layer_destroy(layer);
     return context;
@@ -138,10 +138,12 @@ Test(channels, outputs_stand_alone)
                     s4_problem problem = problem_of(of, steps ? S4_DIRECTION_STEP : S4_DIRECTION_FORWARD, S4_F64, B, T,
                                                     steps ? 0 : T);
                     problem.states = !steps;
+                    problem.states = problem.states && session_offered(context, &problem);
                     session s = session_open(context, &problem);
                     state[i] = numbers_copy(STATES, state_in);
                     y[i] = steps ? session_step(&s, of, 0, 0, u, state[i])
-                                 : session_forward(&s, of, 0, 0, u, state[i], state[i]);
+                                 : session_forward(&s, of, 0, 0, u, problem.states ? state[i] : NULL,
+                                                    problem.states ? state[i] : NULL);
                     session_close(&s);
                 }
                 for (int b = 0; b < B; b++)

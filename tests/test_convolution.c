@@ -273,6 +273,7 @@ Test(convolution, in_two_parts)
     }
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, T);
     problem.states = 1;
+    session_required(context, layer, &problem);
     session s = session_open(context, &problem);
     const double *y_first = session_forward(&s, layer, 0, FIRST, first, NULL, state);
     const double *y_second = session_forward(&s, layer, 0, T - FIRST, second, state, state); /* state in place */
@@ -304,6 +305,7 @@ Test(convolution, response_to_a_state_is_not_cut)
         expected[i] += response[i];
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, 1, T, L);
     problem.states = 1;
+    session_required(context, layer, &problem);
     session s = session_open(context, &problem);
     expect_close("y", H * T, session_forward(&s, layer, 0, 0, u, state, NULL), expected, TOLERANCE_STATE, 0);
     session_close(&s);

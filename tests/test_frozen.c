@@ -74,6 +74,7 @@ typedef struct subject {
 /* 0 if the place does not offer the kind. */
 static int subject_open(subject *s, int kind)
 {
+    about("%s", kinds[kind].name);
     *s = (subject){.told = {0}};
     s4_context_options options;
     S4_INIT(&options);
@@ -88,6 +89,7 @@ static int subject_open(subject *s, int kind)
     layer_make_trainable(s->context, s->layer, T);
     s->problem = problem_of(s->layer, S4_DIRECTION_TRAINING, S4_F64, B, T, T);
     s->problem.states = kinds[kind].states;
+    s->problem.threads = 1; /* hundreds of small runs: threads would wait more than work */
     s->outputs = COUNT * layer_options(s->layer).channels;
     random_source random = {(uint64_t)kind};
     s->u = random_samples(&random, COUNT);

@@ -115,6 +115,57 @@ Test(gradient, input_and_kernel_of_different_lengths)
     s4_context_destroy(context);
 }
 
+/* More frequencies than are summed in one go; by both threads together, and by each for a channel of its own. */
+Test(gradient, long_kernels)
+{
+    static const int64_t lengths[] = {4200, 8501};
+    s4_context *context = context_open();
+    for (int i = 0; i < 2; i++) {
+        about("kernel %d", (int)lengths[i]);
+        const gradient_case c = {.shape = {.d_model = 1 + i, .d_state = 2, .rank = 1, .plain_transforms = 1},
+                                 .batch = 1, .input_length = 9, .kernel_length = lengths[i]};
+        compare(context, &c, (uint64_t)(80 + i));
+    }
+    s4_context_destroy(context);
+}
+
+/* A channel for each thread, or threads that share one. */
+Test(gradient, threads_give_the_same_bits)
+{
+    enum { T = 9, L = 13000 };
+    s4_context *context = context_open();
+    for (int64_t d_model = 1; d_model <= 3; d_model++) {
+        const layer_shape shape = {.d_model = d_model, .d_state = 10, .rank = 2, .channels = 2, .plain_transforms = 1};
+        s4_layer *layer = layer_random(&shape, 7);
+        must(s4_layer_setup(context, layer, L));
+        random_source random = {5};
+        const double *u = random_samples(&random, d_model * T), *dy = random_samples(&random, 2 * d_model * T);
+        s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, 1, T, L);
+        problem.threads = 1;
+        session one = session_open(context, &problem);
+        const gradients expected = session_backward(&one, layer, 0, 0, u, dy);
+        session_close(&one);
+        for (int threads = 2; threads <= 5; threads++) {
+            about("d_model %d, %d threads", (int)d_model, threads);
+            problem.threads = threads;
+            session s = session_open(context, &problem);
+            const gradients got = session_backward(&s, layer, 0, 0, u, dy);
+            expect_same_gradients(&got, &expected);
+            session_close(&s);
+        }
+        s4_problem kernels = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, L, L);
+        kernels.threads = 1;
+        session alone = session_open(context, &kernels), together;
+        kernels.threads = 3;
+        together = session_open(context, &kernels);
+        expect_same_bits("K", 2 * d_model * L, session_kernel(&together, layer), session_kernel(&alone, layer));
+        session_close(&alone);
+        session_close(&together);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
 Test(gradient, transforms)
 {
     s4_context *context = context_open();

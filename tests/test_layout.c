@@ -92,6 +92,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
     problem.layout = layout;
     problem.states = !options.bidirectional;
+    problem.states = problem.states && session_offered(context, &problem);
     session s = session_ready(context, &problem, layer);
     s4_forward_io io;
     S4_INIT(&io);
@@ -141,36 +142,9 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
     return o;
 }
 
-/* In runs of a GPU place: strides and lengths are refused by name there, which is what is left to test. */
-static void skip_on_gpu(s4_context *context)
-{
-    if (!place_has_gpu())
-        return;
-    s4_layer *layer = layer_of(context, 0);
-    const s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, L);
-    session s = session_ready(context, &problem, layer);
-    const int64_t lengths[B] = {1, 2, 3};
-    s4_forward_io io;
-    S4_INIT(&io);
-    io.u = numbers(2 * IN);
-    io.y = numbers(2 * IN);
-    io.lengths = lengths;
-    must_refuse(s4_plan_forward(s.plan, layer, s.workspace, &io), S4_ERROR_UNSUPPORTED, "lengths");
-    io.lengths = NULL;
-    io.y_strides[0] = H * T;
-    io.y_strides[1] = 1;
-    io.y_strides[2] = H;
-    must_refuse(s4_plan_forward(s.plan, layer, s.workspace, &io), S4_ERROR_UNSUPPORTED, "dense");
-    session_close(&s);
-    s4_layer_destroy(layer);
-    s4_context_destroy(context);
-    cr_skip_test("placement %s has dense rows of one length", place_text());
-}
-
 Test(layout, the_same_bits)
 {
     s4_context *context = context_open();
-    skip_on_gpu(context);
     for (int kind = 0; kind < KINDS; kind++)
         for (int d = 0; d < 2; d++) {
             const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
@@ -231,7 +205,6 @@ static void expect_zero_beyond(const char *what, int64_t channels, const double 
 Test(layout, lengths_of_rows)
 {
     s4_context *context = context_open();
-    skip_on_gpu(context);
     for (int kind = 0; kind < KINDS; kind++)
         for (int d = 0; d < 2; d++) {
             const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
@@ -242,6 +215,7 @@ Test(layout, lengths_of_rows)
             const double *u = random_samples(&random, IN), *state = random_samples(&random, STATES);
             s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
             problem.states = !kinds[kind].bidirectional;
+            problem.states = problem.states && session_offered(context, &problem);
             session s = session_ready(context, &problem, layer);
             s4_forward_io io;
             S4_INIT(&io);
@@ -283,7 +257,6 @@ Test(layout, lengths_of_rows)
 Test(layout, gradients_of_lengths)
 {
     s4_context *context = context_open();
-    skip_on_gpu(context);
     for (int kind = 0; kind < KINDS; kind++)
         for (int d = 0; d < 2; d++) {
             const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
