@@ -28,7 +28,6 @@ function(s4_link_archives target)
     set_property(TARGET ${target} PROPERTY INTERFACE_LINK_LIBRARIES ${archives})
 endfunction()
 s4_link_archives(PkgConfig::FFTW3 fftw3)
-s4_link_archives(PkgConfig::FFTW3F fftw3f)
 s4_link_archives(PkgConfig::LAPACKE lapacke lapack blas)
 s4_link_archives(PkgConfig::CJSON cjson)
 
