@@ -150,7 +150,7 @@ class Plan:
         self._execute("s4_plan_backward", ctypes.byref(io))
 
     def stepper(self, u, y, state):
-        """A function that makes one step: calls are short, so nothing is made in them."""
+        """A function that makes one step: calls are short, so nothing is made in them. It keeps the arrays alive."""
         io = self.library.make("s4_step_io", u=address(u), y=address(y), state=address(state))
         arguments = (self.plan, self.layer.pointer, self.workspace, ctypes.byref(io))
         function = self.library.c.s4_plan_step
@@ -158,6 +158,7 @@ class Plan:
         def step():
             if function(*arguments):
                 self.library.call("s4_plan_step", *arguments)
+        step.arrays = u, y, state
         return step
 
     def close(self):

@@ -48,7 +48,8 @@ class Layer(torch.nn.Module):
         return 2 * torch.einsum("hn,hnl->hl", c * b * (torch.exp(a) - 1) / eigenvalues, powers).real
 
     def kernel_dplr(self, length):
-        """K^ = e^(i theta) [s00 - cos s01 (1 + cos s11)^-1 s10], s = sum over closed modes of v / (2i sin - cos dt Lambda)."""
+        """K^ = e^(i theta) [s00 - cos s01 (1 + cos s11)^-1 s10], rank 1; s = sum over closed modes of
+        v / (2i sin - cos dt Lambda)."""
         dt, eigenvalues, b, c_tilde = self.effective()
         p = torch.view_as_complex(self.P)
         rows = closed(torch.cat([b.unsqueeze(0), p]))                 # (1+R,H,2n)
@@ -91,7 +92,7 @@ class Layer(torch.nn.Module):
 
     @torch.no_grad()
     def stepper(self):
-        """The function (u (B,H), state) -> (y (B,H), state) and a zero state's modes; what depends on parameters is made here."""
+        """The function (u (B,H), state) -> (y (B,H), state), and the modes of a state."""
         a, b = self.discretise()
         c, skip = self.effective()[3], self.D[0].clone()
         if self.diagonal:

@@ -11,7 +11,6 @@ import sys
 import time
 
 import jobs
-import our_sides
 import results
 import table
 
@@ -103,12 +102,14 @@ def measure(worker, job, options, left_s, versions):
 
 def memory(job, options, request, patience_s, versions):
     """A process for each side, so that nothing is there from another."""
+    import our_sides # needs numpy, which --help does not
+    import peer_sides
+
     def grown(name):
         one = Worker(worker_command(options))
         answer = one.ask({**request, "side": name}, patience_s)
         one.stop()
         return {"note": "failed: " + answer["failed"]} if "failed" in answer else answer
-    import peer_sides
     ours = {name: grown(name) for name in our_sides.algorithms(job.work)}
     peers = {name: grown(name) for name, _ in peer_sides.MAKERS[job.work]
              if name != peer_sides.PUBLISHED or options.s4}

@@ -11,7 +11,7 @@ COLOURS = {"dplr": "tab:blue", "diagonal": "tab:green", "torch.fft": "tab:red", 
 
 
 def lines(rows, work):
-    """label -> sorted (length, ns), and how each is drawn. A peer's cost does not depend on our mode: the DPLR rows' is drawn."""
+    """label -> how it is drawn, and sorted (length, ns). A peer's cost does not depend on our mode: the DPLR rows' is drawn."""
     found = {}
     for row in rows:
         if row["work"] != work or row["threads"] != "1" or not row["ours_ns_per_sample"]:

@@ -8,6 +8,9 @@ COLUMNS = KEY + (
     "algorithm", "unit", "ours_ns_per_sample", "ours_q1", "ours_q3", "peer", "peer_ns_per_sample", "peer_q1", "peer_q3",
     "ratio", "ratio_q1", "ratio_q3", "repeats", "difference", "note", "versions")
 
+SAME = 1e-2 # single precision against double at a length of millions stays far below
+DIFFERS = "differs: the two sides have not computed the same"
+
 
 class Results:
     def __init__(self, path):
@@ -70,7 +73,9 @@ def rows_of_answer(job, answer, versions):
             row.update(spread("ratio", [b / a for a, b in zip(ours, theirs)]))
             row["ratio"] = number(statistics.median(theirs) / statistics.median(ours))
             difference = differences.get((algorithm, peer))
-            row["difference"] = "" if difference is None else f"{difference:.1e}"
+            if difference is not None:
+                row["difference"] = f"{difference:.1e}"
+                row["note"] = "" if difference <= SAME else DIFFERS # not a number differs, too
             rows.append(row)
     rows += [{**common, "peer": name, "note": note} for name, note in answer["peer_notes"].items()]
     return rows

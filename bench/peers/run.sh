@@ -8,6 +8,7 @@
 # test or use the library. --index URL: a package index for torch only (its project has one with smaller, CPU-only
 # wheels). What cannot be installed is said, and its rows are left out.
 set -eu
+export PYTHONDONTWRITEBYTECODE=1 # nothing is written into the source tree
 here=$(cd "$(dirname "$0")" && pwd)
 env=${XDG_CACHE_HOME:-$HOME/.cache}/s4-peers
 index=""
@@ -38,7 +39,9 @@ lacks() { "$python" "$here/requirements.py" "$here/requirements.txt" "$@"; }
 
 if [ -n "$(lacks)" ]; then
     say "installing $(lacks | tr '\n' ' ')into $env: torch is large, this takes minutes"
-    [ -z "$index" ] || [ -z "$(lacks torch)" ] || install --index-url "$index" "$(lacks torch)" || say "torch: not from there"
+    if [ -n "$index" ] && [ -n "$(lacks torch)" ]; then
+        install --index-url "$index" "$(lacks torch)" || say "torch is not to be had from $index"
+    fi
     lacks | while read -r package; do
         install "$package" </dev/null || say "$package cannot be installed here: its rows are left out"
     done
@@ -46,11 +49,12 @@ fi
 "$python" -c "import numpy" || { say "without numpy there is nothing to measure with"; exit 1; }
 
 fftw=""
-if ${CC:-cc} -O3 -march=native -fopenmp $(pkg-config --cflags fftw3f) "$here/fftw_row.c" -o "$env/fftw_row" \
-    $(pkg-config --libs fftw3f); then
+flags=$(pkg-config --cflags --libs fftw3f) || flags=-lfftw3f
+# shellcheck disable=SC2086
+if ${CC:-cc} -O3 -march=native -fopenmp "$here/fftw_row.c" -o "$env/fftw_row" $flags; then
     fftw=$env/fftw_row
 else
     say "fftw_row cannot be built: its rows are left out"
 fi
 
-PYTHONDONTWRITEBYTECODE=1 exec "$python" "$here/peers.py" ${fftw:+--fftw "$fftw"} "$@"
+exec "$python" "$here/peers.py" ${fftw:+--fftw "$fftw"} "$@"

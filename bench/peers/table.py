@@ -2,6 +2,8 @@
 import os
 import platform
 
+import results
+
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
 GROWTH_LENGTHS = (1 << 10, 1 << 20)
 
@@ -31,7 +33,8 @@ class Measured:
 
     def __init__(self, rows):
         d_state = max((int(row["d_state"]) for row in rows), default=0)
-        self.rows = [row for row in rows if row["ours_ns_per_sample"] and int(row["d_state"]) == d_state]
+        self.rows = [row for row in rows if row["ours_ns_per_sample"] and int(row["d_state"]) == d_state
+                     and row["note"] != results.DIFFERS]
 
     def pick(self, **wanted):
         """Shape -> our best row there, smallest length first."""
