@@ -164,6 +164,7 @@ static struct difference gradient_difference(const struct reference *reference, 
 {
     struct difference difference = {0, 0};
     s4_parameter_view from, to;
+    if (!whole) return difference; /* frozen */
     if (s4_layer_parameter(layer, which, &from) || s4_layer_parameter(reference->layer, which, &to)) return difference;
     struct strips source = strips_of(&from, which), target = strips_of(&to, which);
     if (source.shared && !is_whole(reference) && reference->n_ssm != reference->d_model) return difference;

@@ -257,9 +257,14 @@ static s4_status row_end(struct row *row, s4_status status)
 s4_status row_check(const struct bench *bench, const char *text, const s4_placement *placement, struct row *row)
 {
     row_begin(row, text, placement);
-    if (placement_uses_gpu(placement)) {
+    s4_problem problem = bench->problem;
+    problem.placement = *placement;
+    s4_status status = s4_placement_choose(bench->context, &problem);
+    if (status) return row_end(row, status);
+    row->placement = problem.placement;
+    if (placement_uses_gpu(&row->placement)) {
         s4_place_info gpu;
-        s4_status status = s4_context_place(bench->context, S4_PLACE_GPU, &gpu);
+        status = s4_context_place(bench->context, S4_PLACE_GPU, &gpu);
         if (status) return status;
         row->emulated = gpu.emulated;
         if (!gpu.available) {
@@ -267,10 +272,8 @@ s4_status row_check(const struct bench *bench, const char *text, const s4_placem
             return S4_OK;
         }
     }
-    s4_problem problem = bench->problem;
-    problem.placement = *placement;
     s4_plan *plan = NULL;
-    s4_status status = s4_plan_create(&problem, &plan);
+    status = s4_plan_create(&problem, &plan);
     s4_plan_destroy(plan);
     return row_end(row, status);
 }

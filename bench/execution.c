@@ -6,7 +6,9 @@ s4_status execution_open(struct execution *execution, s4_context *context, const
 {
     execution->plan = NULL;
     execution->workspace = NULL;
-    s4_status status = s4_plan_create(problem, &execution->plan);
+    s4_problem chosen = *problem;
+    s4_status status = s4_placement_choose(context, &chosen);
+    if (!status) status = s4_plan_create(&chosen, &execution->plan);
     if (!status) status = s4_plan_prepare(execution->plan, context);
     if (!status) status = s4_workspace_create(execution->plan, &execution->workspace);
     if (!status) status = s4_plan_refresh(execution->plan, layer, execution->workspace);

@@ -33,6 +33,22 @@ static const char *choose_dtype(const char *text, void *field)
     return NULL;
 }
 
+/* Names of parameters, with commas between. */
+static const char *choose_frozen(const char *text, void *field)
+{
+    unsigned mask = 0;
+    for (const char *name = text; name; name = strchr(name, ',') ? strchr(name, ',') + 1 : NULL) {
+        char word[16];
+        size_t length = strcspn(name, ",");
+        s4_parameter which;
+        snprintf(word, sizeof word, "%.*s", length < sizeof word ? (int)length : (int)sizeof word, name);
+        if (s4_parameter_parse(word, &which)) return s4_last_error();
+        mask |= 1u << which;
+    }
+    *(unsigned *)field = mask;
+    return NULL;
+}
+
 static const char *choose_run_mode(const char *text, void *field)
 {
     int step = strcmp(text, "step") == 0;
@@ -125,6 +141,8 @@ const struct option_row option_rows[] = {
 
     {"direction", 0, SHAPE, KIND_CHOICE, FIELD(direction), 0, 0, choose_direction, "kernel|forward|training|step",
      "what is planned (default training)"},
+    {"frozen", 0, VERB_PLAN | VERB_BENCH, KIND_CHOICE, FIELD(frozen), 0, 0, choose_frozen, "NAME,NAME,...",
+     "parameters that are not trained: inv_dt, A_real, A_imag, B, P, C, D"},
     {"dtype", 0, COMPUTE | VERB_TUNE, KIND_CHOICE, FIELD(dtype), 0, 0, choose_dtype, "f32|f64",
      "of u, y and the products over the sequence (default f32)"},
     {"layout", 0, VERB_RUN | VERB_GRAD | VERB_PLAN, KIND_CHOICE, FIELD(layout), 0, 0, choose_layout, "bhl|blh",
@@ -142,6 +160,12 @@ const struct option_row option_rows[] = {
     {"host-budget", 0, COMPUTE, KIND_BYTES, FIELD(host_budget), AT_LEAST_1, NULL, "BYTES",
      "most host memory of the workspace; KiB, MiB or GiB may follow the number"},
     {"device-budget", 0, COMPUTE, KIND_BYTES, FIELD(device_budget), AT_LEAST_1, NULL, "BYTES", "the same on the GPU"},
+    {"pinned-budget", 0, COMPUTE, KIND_BYTES, FIELD(pinned_budget), AT_LEAST_1, NULL, "BYTES",
+     "most of the host's memory that is pinned, for samples on their way to a GPU"},
+    {"shadow", 0, COMPUTE & ~VERB_PLAN, KIND_FLAG, FIELD(shadow), 0, 0, NULL, NULL,
+     "run every operation on the CPU, too, and name the first result of the GPU that differs or is not finite"},
+    {"cpu-level", 0, ALL, KIND_TEXT, FIELD(cpu_level), 0, 0, NULL, "LEVEL",
+     "most instructions of the CPU place: x86-64, x86-64-v3 or x86-64-v4 (default: all that there are)"},
     {"threads", 0, ALL, KIND_INTEGER, FIELD(threads), 1, 1024, NULL, "N", "CPU threads (default: all processors)"},
     {"set", 0, READS, KIND_SETTING, FIELD(setting), 0, 0, NULL, "KEY=VALUE,...",
      "read the layer file as if its metadata said so; keys: dt_transform, real_transform, imag_transform, disc, "

@@ -44,15 +44,16 @@ enum run_mode { RUN_CONV = 0, RUN_STEP = 1 };
 /* 0 or NULL: not given, unless a default is named. */
 struct options {
     const char *verb;
-    int help, json, undo, compare;
+    int help, json, undo, compare, shadow;
 
     const char *argument[ARGUMENTS_MAX];
     int argument_count;
 
     int64_t threads, length, kernel_length, batch, chunk, repeats, layers, seed;
-    int64_t host_budget, device_budget;
+    int64_t host_budget, device_budget, pinned_budget;
     double rate, seconds;
     int rate_parity;
+    unsigned frozen; /* bits 1 << s4_parameter */
 
     /* a layer that is made here; the enumerations are NOT_GIVEN by default */
     int64_t d_model, d_state, rank, n_ssm, channels;
@@ -75,7 +76,7 @@ struct options {
     const char *setting[SETTINGS_MAX]; /* "key=value" or "key=value,key=value" */
     int setting_count;
 
-    const char *prefix, *output, *state_in, *state_out, *lengths, *golden;
+    const char *cpu_level, *prefix, *output, *state_in, *state_out, *lengths, *golden;
 };
 
 /* Parses what follows the verb. Returns CODE_FINE, or prints the failure and returns CODE_USAGE. With --help the rest

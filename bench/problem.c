@@ -14,6 +14,9 @@ int open_context(const struct options *options, s4_context **context)
     s4_context_options wanted;
     S4_INIT(&wanted);
     wanted.threads = (int)options->threads;
+    wanted.cpu_level = options->cpu_level;
+    wanted.strict = 1;
+    wanted.shadow = options->shadow;
     wanted.progress = progress_report;
     wanted.progress_user = (void *)options->verb;
     s4_status status = s4_context_create(&wanted, context);
@@ -53,8 +56,10 @@ static void set_execution(const struct options *options, s4_direction direction,
     problem->rate = options->rate;
     problem->rate_parity = options->rate_parity && direction != S4_DIRECTION_STEP; /* a recurrence has no C~ */
     problem->threads = (int)options->threads;
+    problem->frozen = options->frozen;
     problem->host_budget = options->host_budget;
     problem->device_budget = options->device_budget;
+    problem->pinned_budget = options->pinned_budget;
 }
 
 static void set_sizes(const s4_layer_options *sizes, s4_problem *problem)

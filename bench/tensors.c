@@ -36,7 +36,7 @@ void tensors_create(const s4_problem *problem, s4_layer *layer, uint64_t seed, s
     tensors->du = memory_zeroed(count, size);
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
         s4_parameter_view view;
-        if (!s4_layer_parameter(layer, (s4_parameter)p, &view) && view.count)
+        if (!(problem->frozen >> p & 1) && !s4_layer_parameter(layer, (s4_parameter)p, &view) && view.count)
             tensors->gradient[p] = memory_zeroed(view.count, sizeof(double));
     }
 }

@@ -11,7 +11,7 @@ struct tensors {
     void *dy;                             /* (B,M*H,T) */
     void *y;                              /* (B,M*H,T), or K (K,H,L) for direction kernel */
     double *state;                        /* (B,H,n,2) */
-    double *gradient[S4_PARAMETER_COUNT]; /* NULL for a parameter that the layer has not */
+    double *gradient[S4_PARAMETER_COUNT]; /* NULL for one that is frozen, or that the layer has not */
 };
 
 /* Sizes of the tensors of `problem` (batch B, channels filled in), allocated and, for u and dy, filled from the seed.

@@ -55,7 +55,11 @@ int verb_plan(const struct options *options)
     memset(&info, 0, sizeof info);
     char *report = NULL;
     s4_plan_set_info model = {{0}, {0}, {0}, {0}};
-    s4_status status = s4_plan_create(&problem, &plan);
+    s4_context *context = NULL;
+    code = open_context(options, &context);
+    if (code) return code;
+    s4_status status = s4_placement_choose(context, &problem);
+    if (!status) status = s4_plan_create(&problem, &plan);
     if (!status) status = s4_plan_describe(plan, &info);
     if (!status) status = read_report(plan, options->json ? S4_REPORT_JSON : S4_REPORT_TEXT, &report);
     if (status)
@@ -68,5 +72,6 @@ int verb_plan(const struct options *options)
         code = print_report(options, report, &info, &model);
     free(report);
     s4_plan_destroy(plan);
+    s4_context_destroy(context);
     return code;
 }

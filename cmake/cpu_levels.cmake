@@ -1,6 +1,11 @@
 # Sources that are compiled once for every instruction level of the processor (cpu/level.h says how one is chosen).
 set(S4_CPU_LEVEL_SOURCES
     cpu/level/product.c
+    cpu/level/cauchy.c
+    cpu/level/vandermonde.c
+    cpu/level/convolve.c
+    cpu/level/step.c
+    cpu/level/structured.c
     )
 
 set(s4_level_base "")

@@ -31,7 +31,7 @@ endif()
 
 # ---- what a static library asks of its users -----------------------------------------------------------------------------
 # The runtime of OpenMP by name: it belongs to the compiler that made the library, not to the one that links it.
-set(S4_PC_REQUIRES_PRIVATE "fftw3 fftw3f lapacke libcjson")
+set(S4_PC_REQUIRES_PRIVATE "fftw3 lapacke libcjson")
 set(s4_link_flags "")
 foreach(name IN LISTS OpenMP_C_LIB_NAMES)
     if(name STREQUAL "pthread")

@@ -7,10 +7,12 @@
  */
 #include "cpu/place.h"
 
+/* What is not wanted is not read either: nobody may have made it. */
+static int wants(const s4_task *task, s4_parameter which) { return task->gradients->parameter[which] != NULL; }
+
 static void put(const s4_gradients *gradients, s4_parameter which, int64_t index, double value)
 {
     double *gradient = gradients->parameter[which];
-    if (!gradient) return;
     if (gradients->accumulate)
         gradient[index] += value;
     else
@@ -32,12 +34,16 @@ static void chain_lambda(const s4_task *task, const double *g_lambda)
     for (int64_t copy = 0; copy < shape->n_ssm; copy++)
         for (int64_t n = 0; n < shape->modes; n++) {
             int64_t index = copy * shape->modes + n;
-            double slope_real = cpu_transform_slope(raw->real_transform, raw->parameter[S4_PARAMETER_A_REAL][index]);
-            double slope_imag = cpu_transform_slope(raw->imag_transform, raw->parameter[S4_PARAMETER_A_IMAG][index]);
-            double g_re = sum_of_copy(shape, g_lambda, copy, 2 * n);
-            double g_im = sum_of_copy(shape, g_lambda, copy, 2 * n + 1);
-            put(task->gradients, S4_PARAMETER_A_REAL, index, -g_re * slope_real);
-            put(task->gradients, S4_PARAMETER_A_IMAG, index, -g_im * slope_imag);
+            if (wants(task, S4_PARAMETER_A_REAL)) {
+                double slope_real = cpu_transform_slope(raw->real_transform, raw->parameter[S4_PARAMETER_A_REAL][index]);
+                double g_re = sum_of_copy(shape, g_lambda, copy, 2 * n);
+                put(task->gradients, S4_PARAMETER_A_REAL, index, -g_re * slope_real);
+            }
+            if (wants(task, S4_PARAMETER_A_IMAG)) {
+                double slope_imag = cpu_transform_slope(raw->imag_transform, raw->parameter[S4_PARAMETER_A_IMAG][index]);
+                double g_im = sum_of_copy(shape, g_lambda, copy, 2 * n + 1);
+                put(task->gradients, S4_PARAMETER_A_IMAG, index, -g_im * slope_imag);
+            }
         }
 }
 
@@ -46,6 +52,7 @@ static void chain_shared(const s4_task *task, s4_parameter which, const double *
 {
     const s4_shape *shape = task->shape;
     int64_t state = 2 * shape->modes;
+    if (!wants(task, which)) return;
     for (int64_t copy = 0; copy < shape->n_ssm; copy++)
         for (int64_t index = 0; index < state; index++)
             put(task->gradients, which, first + copy * state + index, sum_of_copy(shape, rows, copy, index));
@@ -53,12 +60,14 @@ static void chain_shared(const s4_task *task, s4_parameter which, const double *
 
 static void chain_own(const s4_task *task, s4_parameter which, const double *values, int64_t count)
 {
+    if (!wants(task, which)) return;
     for (int64_t index = 0; index < count; index++) put(task->gradients, which, index, values[index]);
 }
 
 static void chain_c(const s4_task *task, const s4_system *system, const double *g_c)
 {
     const s4_shape *shape = task->shape;
+    if (!wants(task, S4_PARAMETER_C)) return;
     for (int64_t row = 0; row < shape->kernels * shape->d_model; row++)
         for (int64_t n = 0; n < shape->modes; n++) {
             int64_t index = 2 * (row * shape->modes + n);
@@ -72,6 +81,7 @@ static void chain_dt(const s4_task *task, const double *g_dt)
 {
     const s4_shape *shape = task->shape;
     const double *inv_dt = task->raw->parameter[S4_PARAMETER_INV_DT];
+    if (!wants(task, S4_PARAMETER_INV_DT)) return;
     for (int64_t index = 0; index < shape->d_model * shape->dt_modes; index++) {
         double slope = cpu_transform_slope(task->raw->dt_transform, inv_dt[index]);
         put(task->gradients, S4_PARAMETER_INV_DT, index, shape->rate * g_dt[index] * slope);

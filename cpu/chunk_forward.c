@@ -8,6 +8,7 @@
 #include <omp.h>
 
 #include "cpu/chunk_panel.h"
+#include "cpu/step.h"
 
 static void outputs(const cpu_chunk_group *g, int64_t output, int64_t first, int64_t count, const void *u)
 {
@@ -39,17 +40,19 @@ static void finish_states(const cpu_chunk_group *g, int thread)
     const s4_shape *shape = g->shape;
     int64_t state = 2 * shape->modes;
     double *x = (double *)task->buffer[S4_BUFFER_STEP_ROWS] + thread * S4_STEP_ROWS * state;
-    const double *system = (const double *)task->buffer[S4_BUFFER_STEP_SYSTEM] + g->h * s4_step_system(shape);
+    cpu_recurrence row = cpu_way_linear.open(shape, task->buffer[S4_BUFFER_STEP_SYSTEM]);
+    row.system = g->h * s4_step_system(shape);
+    row.u_time = task->u_strides.time;
+    row.x = x;
     for (int64_t i = 0; i < g->rows; i++) {
         int64_t from = g->length[i] / g->chunk * g->chunk;
         if (from == g->length[i]) continue;
         double *leaving = g->leaving + i * g->state;
         cpu_chunk_tensor u = {task->u, &task->u_strides, 0};
-        cpu_step_row row = {.shape = shape, .system = system, .x = x, .u_time = task->u_strides.time};
         row.u = cpu_chunk_sample(g, u, i, from);
         row.length = g->length[i] - from;
         cpu_chunk_unpad(shape, leaving, x);
-        cpu_absorb_linear(&row);
+        cpu_stepper_at(task->device)->absorb(&row);
         cpu_chunk_pad(shape, x, leaving);
     }
     cpu_chunk_store_states(g, g->leaving, task->state_out);

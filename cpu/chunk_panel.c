@@ -134,10 +134,10 @@ void cpu_chunk_clear_rest(const cpu_chunk_group *g, cpu_chunk_tensor to)
 
 /* ---- states ------------------------------------------------------------------------------------------------------ */
 
-/* The state of row i in a tensor of the caller. */
+/* The state of row i behind that of the block's first row and channel. */
 static int64_t state_at(const cpu_chunk_group *g, int64_t i)
 {
-    return ((g->task->row + g->first + i) * g->shape->d_model + g->h) * 2 * g->shape->modes;
+    return (g->first + i) * g->task->state_batch + (g->h - g->task->channel) * 2 * g->shape->modes;
 }
 
 void cpu_chunk_load_states(const cpu_chunk_group *g, const double *states, double *carry)
@@ -180,7 +180,7 @@ void cpu_chunk_steps(const cpu_chunk_group *g, const void *power, int64_t first,
                      double *carry, void *panel)
 {
     int64_t one = g->rows * g->state;
-    cpu_recurrence r = {.rows = g->rows, .state = g->state, .steps = steps, .carry = carry, .scratch = g->scratch};
+    cpu_chunk_recurrence r = {.rows = g->rows, .state = g->state, .steps = steps, .carry = carry, .scratch = g->scratch};
     r.step = direction * one;
     r.inputs = (char *)panel + first * one * g->size;
     if (g->shape->mode == S4_MODE_DPLR) {

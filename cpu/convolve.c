@@ -3,61 +3,148 @@
  *
  *   y_c[t] = sum over s <= t of K_c[t-s] u[s]  (+ sum over s > t of K1_c[s-t-1] u[s])  + D_c u[t]
  *
- * The spectra are made once per channel, then every row (b,h,c) is padded, transformed, multiplied and transformed back
- * in the scratch row of its thread. The FFT length is the planned one whatever the number of samples in a call, so
- * that a row's bits do not depend on the call.
+ * The spectra are made once per channel. Every row (b,h) then goes through its thread's scratch alone: it is
+ * transformed, multiplied and transformed back; once for all its outputs there, once for each back. The length of the
+ * transform is the planned one whatever the number of samples in a call, so that a row's bits do not depend on the
+ * call.
  */
-#include <omp.h>
+#include "cpu/convolve.h"
 
-#include "cpu/convolve_row.h"
+#include <stdlib.h>
+#include <string.h>
+
+/* ---- the ring ---------------------------------------------------------------------------------------------------- */
+
+#define TABLE_ALIGNMENT 64
+
+s4_status cpu_ring_open(cpu_ring *ring, const s4_device *device, const s4_shape *shape)
+{
+    const cpu_row_functions *functions = &cpu_rows_at(device)->dtype[shape->dtype];
+    *ring = (cpu_ring){0};
+    functions->plan(ring, s4_ring_points(shape));
+    size_t bytes = (size_t)ring->table_count * functions->size;
+    bytes = (bytes + TABLE_ALIGNMENT - 1) / TABLE_ALIGNMENT * TABLE_ALIGNMENT;
+    ring->table = aligned_alloc(TABLE_ALIGNMENT, bytes);
+    if (!ring->table)
+        return cpu_host->fail(S4_ERROR_MEMORY, "the twiddles of a convolution of FFT length %lld need %zu bytes",
+                              (long long)shape->fft_length, bytes);
+    functions->fill(ring);
+    return S4_OK;
+}
+
+void cpu_ring_close(cpu_ring *ring)
+{
+    free(ring->table);
+    *ring = (cpu_ring){0};
+}
+
+/* ---- operations -------------------------------------------------------------------------------------------------- */
 
 /* KERNEL -> SPECTRUM of the block's channels. */
 s4_status cpu_spectrum(const s4_task *task)
 {
     const s4_shape *shape = task->shape;
-    const cpu_fft *fft = &((const cpu_prepared *)task->prepared)->convolution;
-    const cpu_convolve_row *functions = &cpu_convolve_rows[shape->dtype];
-    size_t size = functions->size;
+    const cpu_row_functions *functions = cpu_rows_of(task);
     const char *kernels = task->buffer[S4_BUFFER_KERNEL];
-    char *spectra = task->buffer[S4_BUFFER_SPECTRUM], *rows = task->buffer[S4_BUFFER_ROWS_U];
-    int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
-    int64_t outputs = shape->channels, first = shape->resident ? task->channel : 0;
+    int64_t outputs = shape->channels, length = shape->kernel_length;
 
-#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
+#pragma omp parallel for schedule(dynamic) num_threads(cpu_lanes(shape->threads))
     for (int64_t row = 0; row < task->channels * outputs; row++) {
         int64_t i = row / outputs, c = row % outputs;
-        const char *kernel = kernels + size * ((c * task->channels + i) * shape->kernel_length);
+        const char *kernel = kernels + functions->size * (size_t)((c * task->channels + i) * length);
         const char *backward_kernel =
-            shape->bidirectional ? kernel + size * (outputs * task->channels * shape->kernel_length) : NULL;
-        functions->spectrum(fft, kernel, backward_kernel, cpu_kernel_reach(shape),
-                            rows + size * (omp_get_thread_num() * row_stride),
-                            spectra + size * (((first + i) * outputs + c) * spectrum_stride));
+            shape->bidirectional ? kernel + functions->size * (size_t)(outputs * task->channels * length) : NULL;
+        functions->spectrum(cpu_ring_of(task), kernel, backward_kernel, cpu_kernel_reach(shape),
+                            cpu_spectrum_of(task, i, c));
     }
     return S4_OK;
 }
 
-/* u, SPECTRUM, SYSTEM.d -> y of the block's rows. */
-s4_status cpu_convolve(const s4_task *task)
+void cpu_stage_in(const s4_task *task, const void *tensor, const s4_strides *strides, int64_t b, int64_t i,
+                  int64_t channels, int64_t index)
+{
+    cpu_source source = cpu_source_of(task, tensor, strides, b, i, 0);
+    cpu_rows_of(task)->stage_in(source.samples, source.stride, channels, source.count, cpu_staged_row(task, index),
+                                s4_stage_stride(task->shape));
+}
+
+void cpu_stage_out(const s4_task *task, int64_t index, int64_t b, int64_t i, int64_t channels, void *tensor,
+                   const s4_strides *strides)
+{
+    const cpu_row_functions *functions = cpu_rows_of(task);
+    cpu_target target = cpu_target_of(task, tensor, strides, b, i, 0);
+    functions->stage_out(cpu_staged_row(task, index), s4_stage_stride(task->shape), channels, target.count,
+                         target.samples, target.stride);
+    for (int64_t t = target.count; t < target.length; t++)
+        memset((char *)target.samples + functions->size * (size_t)(t * target.stride), 0,
+               functions->size * (size_t)channels);
+}
+
+/* A row of channel i; y: of output 0. `next` are the samples of the row that follows, or NULL. */
+static void convolve_row(const s4_task *task, int64_t i, cpu_source u, cpu_target y, const void *next)
 {
     const s4_shape *shape = task->shape;
-    const cpu_fft *fft = &((const cpu_prepared *)task->prepared)->convolution;
-    const cpu_convolve_row *functions = &cpu_convolve_rows[shape->dtype];
-    size_t size = functions->size;
-    const double *d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d;
-    const char *spectra = task->buffer[S4_BUFFER_SPECTRUM];
-    char *rows = task->buffer[S4_BUFFER_ROWS_U];
-    int64_t spectrum_stride = 2 * (fft->length / 2 + 1), row_stride = s4_row_stride(fft->length);
-    int64_t outputs = shape->channels, first = shape->resident ? task->channel : 0;
+    const cpu_row_functions *functions = cpu_rows_of(task);
+    const double *d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d + task->channel + i;
+    int64_t rows = s4_ring_rows(shape), outputs = shape->channels;
+    cpu_ring_row row = {
+        .ring = cpu_ring_of(task),
+        .work = CPU_RING_CONVOLVE,
+        .wide = shape->length > cpu_ring_of(task)->points,
+        .source = u,
+        .row = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 0),
+    };
+    if (outputs == 1) {
+        row.next = next;
+    } else {
+        row.work = CPU_RING_FORWARD;
+        functions->row(&row);
+        row.work = CPU_RING_MULTIPLY | CPU_RING_INVERSE;
+        row.from = row.row;
+        row.row = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 1);
+    }
+    for (int64_t c = 0; c < outputs; c++) {
+        row.kernel = cpu_spectrum_of(task, i, c);
+        row.skip = (cpu_skip){.d = d + c * shape->d_model, .source = u, .outputs = 1};
+        row.target = y;
+        row.target.samples = (char *)y.samples + functions->size * (size_t)(c * task->y_strides.output);
+        functions->row(&row);
+    }
+}
 
-#pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
-    for (int64_t row = 0; row < task->rows * task->channels * outputs; row++) {
-        int64_t b = row / outputs / task->channels, i = row / outputs % task->channels, c = row % outputs;
-        cpu_source u = cpu_source_of(task, task->u, &task->u_strides, b, i, 0);
-        cpu_target y = cpu_target_of(task, task->y, &task->y_strides, b, i, c);
-        char *scratch = rows + size * (omp_get_thread_num() * row_stride);
-        functions->load(fft, u, scratch);
-        functions->convolve(fft, spectra + size * (((first + i) * outputs + c) * spectrum_stride),
-                            d[c * shape->d_model + task->channel + i], u, scratch, y);
+static void convolve_staged(const s4_task *task, int64_t b, int64_t i, int64_t channels)
+{
+    int64_t count = cpu_samples_that_count(task, b);
+    cpu_stage_in(task, task->u, &task->u_strides, b, i, channels, 0);
+    for (int64_t j = 0; j < channels; j++) {
+        char *samples = cpu_staged_row(task, j);
+        convolve_row(task, i + j, (cpu_source){samples, 1, count}, (cpu_target){samples, 1, count, count}, NULL);
+    }
+    cpu_stage_out(task, 0, b, i, channels, task->y, &task->y_strides);
+}
+
+/* u, SPECTRUM, SYSTEM.d -> y of the block's rows. Rows of one channel follow one another, as they share a spectrum.
+ * Where samples of several channels share a cache line, so many channels of one batch row go together. */
+s4_status cpu_convolve(const s4_task *task)
+{
+    int staged = cpu_is_staged(task, &task->u_strides) && cpu_is_staged(task, &task->y_strides);
+    int64_t rows = task->rows, channels = task->channels, threads = cpu_lanes(task->shape->threads);
+    int64_t together = staged ? task->shape->stage_channels : 1, groups = (channels + together - 1) / together;
+    int64_t share = rows * channels / (CPU_TASKS_PER_THREAD * threads);
+    int grain = staged || share < 1 ? 1 : share < CPU_TASK_ROWS ? (int)share : CPU_TASK_ROWS;
+
+#pragma omp parallel for schedule(dynamic, grain) num_threads((int)threads)
+    for (int64_t n = 0; n < rows * groups; n++) {
+        int64_t b = n % rows, i = n / rows * together;
+        if (staged) {
+            convolve_staged(task, b, i, together < channels - i ? together : channels - i);
+            continue;
+        }
+        const void *next = NULL;
+        if (task->u_strides.time == 1 && (n + 1) % grain && n + 1 < rows * groups)
+            next = cpu_source_of(task, task->u, &task->u_strides, (n + 1) % rows, (n + 1) / rows, 0).samples;
+        convolve_row(task, i, cpu_source_of(task, task->u, &task->u_strides, b, i, 0),
+                     cpu_target_of(task, task->y, &task->y_strides, b, i, 0), next);
     }
     return S4_OK;
 }

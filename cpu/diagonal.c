@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-_Static_assert(sizeof(cpu_mode) + sizeof(cpu_pole) + 3 * sizeof(cpu_complex) <= S4_DIAGONAL_TERMS * sizeof(double),
+_Static_assert(sizeof(cpu_mode) + sizeof(cpu_pole) + 3 * sizeof(cpu_complex) <= 22 * sizeof(double),
                "what a mode needs beside its powers");
 
 const cpu_diagonal_rule *cpu_diagonal_rule_of(const s4_shape *shape)
@@ -41,7 +41,7 @@ cpu_diagonal cpu_diagonal_open(const cpu_kernel_lane *lane)
                            .lambda = {lambda[2 * n], lambda[2 * n + 1]}};
         rule->discretise(mode, &pole[n]);
     }
-    diagonal.powers = cpu_vandermonde_make(modes, shape->kernel_length, pole, powers);
+    diagonal.powers = cpu_vandermonde_make(lane->task->device, modes, shape->kernel_length, pole, powers);
     return diagonal;
 }
 
@@ -61,7 +61,7 @@ int64_t cpu_diagonal_kernels(const cpu_kernel_lane *lane)
         cpu_vandermonde_product(&diagonal.powers, diagonal.c, lane->row);
         for (int64_t l = 0; l < length; l++)
             if (!isfinite(lane->row[l])) return k * length + l;
-        cpu_kernel_store(lane, k, 2.0);
+        cpu_kernel_store(lane, k, 2.0, lane->row);
     }
     return -1;
 }

@@ -9,24 +9,7 @@
  */
 #include "cpu/diagonal.h"
 
-/* Sample l of G, counted from the end for reversed modes. */
-static double sample(const double *G, int64_t length, int reversed, int64_t l)
-{
-    return G[reversed ? length - 1 - l : l];
-}
-
-/* Moments and slopes of G for the modes of one order; `row` is scratch (L). */
-static void sum_over_samples(const cpu_diagonal *diagonal, int reversed, const double *G, double *row)
-{
-    int64_t length = diagonal->powers.length;
-    for (int64_t l = 0; l < length; l++) row[l] = sample(G, length, reversed, l);
-    cpu_vandermonde_moments(&diagonal->powers, reversed, row, diagonal->moment);
-    for (int64_t l = 0; l + 1 < length; l++) row[l] = (double)(l + 1) * sample(G, length, reversed, l + 1);
-    row[length - 1] = 0.0;
-    cpu_vandermonde_moments(&diagonal->powers, reversed, row, diagonal->slope);
-}
-
-/* Kernel k: writes gC, adds to g_b and to the modes' g_pole and g_weight. */
+/* Kernel k: writes gC; of the rest, adds to g_b and to the modes' g_pole and g_weight, unless g_b is NULL. */
 static void through_kernel(const cpu_kernel_lane *lane, const cpu_diagonal *diagonal, int64_t k, double *g_b,
                            double *g_c)
 {
@@ -36,9 +19,10 @@ static void through_kernel(const cpu_kernel_lane *lane, const cpu_diagonal *diag
         cpu_complex g_coefficient = cpu_scaled(2.0, diagonal->moment[n]);
 
         cpu_complex of_c = cpu_times_conj(g_coefficient, cpu_times(b, mode->weight));
-        cpu_complex of_b = cpu_times_conj(g_coefficient, cpu_times(c, mode->weight));
         g_c[2 * n] = of_c.re;
         g_c[2 * n + 1] = of_c.im;
+        if (!g_b) continue;
+        cpu_complex of_b = cpu_times_conj(g_coefficient, cpu_times(c, mode->weight));
         g_b[2 * n] += of_b.re;
         g_b[2 * n + 1] += of_b.im;
         cpu_add(&mode->g_weight, cpu_times_conj(g_coefficient, cpu_times(c, b)));
@@ -50,20 +34,21 @@ void cpu_diagonal_backward(const cpu_kernel_lane *lane, const s4_system_gradient
 {
     const s4_shape *shape = lane->shape;
     const cpu_diagonal_rule *rule = cpu_diagonal_rule_of(shape);
+    const int system = (lane->task->wanted & S4_WANTED_SYSTEM) != 0;
     int64_t modes = shape->modes, h = lane->h, dt_modes = shape->dt_modes;
-    double *g_lambda = gradient->lambda + 2 * h * modes, *g_b = gradient->b + 2 * h * modes;
+    double *g_lambda = gradient->lambda + 2 * h * modes, *g_b = system ? gradient->b + 2 * h * modes : NULL;
     double *g_dt = gradient->dt + h * dt_modes;
 
     cpu_diagonal diagonal = cpu_diagonal_open(lane);
-    for (int64_t n = 0; n < 2 * modes; n++) g_b[n] = 0.0;
-    for (int64_t n = 0; n < dt_modes; n++) g_dt[n] = 0.0;
+    for (int64_t n = 0; system && n < 2 * modes; n++) g_b[n] = 0.0;
     for (int64_t k = 0; k < shape->kernels; k++) {
-        const double *G = cpu_kernel_gradient(lane, k);
         cpu_diagonal_coefficients(lane, &diagonal, k);
-        if (diagonal.powers.reversed) sum_over_samples(&diagonal, 1, G, lane->row);
-        if (diagonal.powers.reversed < modes) sum_over_samples(&diagonal, 0, G, lane->row);
+        cpu_vandermonde_moments(&diagonal.powers, cpu_kernel_gradient(lane, k), diagonal.moment,
+                                system ? diagonal.slope : NULL);
         through_kernel(lane, &diagonal, k, g_b, gradient->c + 2 * (k * shape->d_model + h) * modes);
     }
+    if (!system) return;
+    for (int64_t n = 0; n < dt_modes; n++) g_dt[n] = 0.0;
     for (int64_t n = 0; n < modes; n++) {
         cpu_mode *mode = &diagonal.mode[n];
         rule->chain(mode);

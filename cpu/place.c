@@ -99,6 +99,7 @@ static const s4_backend backend = {
     .step = cpu_step,
     .states = cpu_states,
     .states_backward = cpu_states_backward,
+    .state_gradients = cpu_state_gradients,
     .chain = cpu_chain,
 
     .chunk_matrices = cpu_chunk_matrices,

@@ -14,7 +14,7 @@
  *   hippo.c       HiPPO initialisation
  *   kernel*.c     C~ -> K by the generating function, and back
  *   diagonal*.c   C -> K of diagonal layers, and back, by products of Vandermonde matrices
- *   fft.*         FFTW plans and their single rows
+ *   fft.*         FFTW plans and their single rows, of kernels
  *   wisdom.c      FFTW wisdom: loaded, measured, stored
  *   contract.c    products of contractions
  *   level.*       instruction levels; level/ is compiled once for each
@@ -46,6 +46,7 @@ s4_status cpu_step_system(const s4_task *task);
 s4_status cpu_step(const s4_task *task);
 s4_status cpu_states(const s4_task *task);
 s4_status cpu_states_backward(const s4_task *task);
+s4_status cpu_state_gradients(const s4_task *task);
 s4_status cpu_chain(const s4_task *task);
 s4_status cpu_discrete(const s4_setup *setup, double *dA, double *dB, int64_t power, double *dA_power);
 s4_status cpu_convert_c(const s4_setup *setup, int64_t from, int64_t to, double *c);
@@ -109,12 +110,13 @@ double *cpu_matrix_power(int64_t size, const double *base, int64_t exponent, dou
 /* out = row * matrix, of sizes (N), (N,N). */
 void cpu_row_times_matrix(int64_t size, const double *row, const double *matrix, double *out);
 
-/* One thread's part of S4_BUFFER_SETUP_MATRICES: three matrices (N,N), and ten rows (N) behind them. Building dA
- * overlays matrix[1] and all behind it but the last row. */
+/* One thread's part of S4_BUFFER_SETUP_MATRICES: three matrices (N,N), and ten rows (N) behind the last. A structured power
+ * (structured_power.h) lies in the place of the first two. Building dA overlays matrix[2] and all behind it but the last
+ * row. */
 #define CPU_LANE_ROWS 10
 typedef struct cpu_lane {
     double *matrix[3];
-    double *linear; /* rows of a cpu_linear of any rank, in matrix[1] and behind */
+    double *linear; /* rows of a cpu_linear of any rank, in matrix[2] and behind */
     double *rows;   /* (CPU_LANE_ROWS - 1,N), behind the matrices: work areas of LAPACK */
     double *row;    /* (N), the last */
 } cpu_lane;
@@ -151,8 +153,8 @@ typedef struct cpu_read_out_rows {
 } cpu_read_out_rows;
 /* C of the raw parameters, bandlimited, at length `to` (0 = plain) for the step sizes of the system, which are
  * shape->rate times the raw ones. Lanes in `matrices`. (set_up.c) */
-s4_status cpu_read_c(const s4_shape *shape, const s4_system *system, const s4_raw *raw, double *matrices, int64_t to,
-                     const cpu_read_out_rows *rows);
+s4_status cpu_read_c(const s4_device *device, const s4_shape *shape, const s4_system *system, const s4_raw *raw,
+                     double *matrices, int64_t to, const cpu_read_out_rows *rows);
 
 /*
  * STEP_SYSTEM of one channel, s4_step_system doubles (step_system.c). Read-outs of the M outputs are rows
@@ -165,35 +167,6 @@ s4_status cpu_read_c(const s4_shape *shape, const s4_system *system, const s4_ra
 
 /* Most condition number of eigenvectors that the diagonal step takes: the state loses this many epsilons. */
 #define CPU_STEP_CONDITION_MAX 1e4
-
-/* One row (b,h) of the recurrence. Strides are in elements. */
-typedef struct cpu_step_row {
-    const s4_shape *shape;
-    const double *system; /* STEP_SYSTEM of the channel */
-    const double *d;      /* skip of output c: d[c * d_model] */
-    const void *u;        /* sample t: t * u_time */
-    void *y;              /* sample t of output c: c * y_output + t * y_time; may be u */
-    int64_t u_time, y_output, y_time;
-    int64_t length;
-    double *x;       /* (N), split: the state, updated */
-    double *scratch; /* (N) */
-} cpu_step_row;
-void cpu_step_linear(const cpu_step_row *row);
-void cpu_step_dense(const cpu_step_row *row);
-void cpu_step_diagonal(const cpu_step_row *row);
-/* y_c[t] += 2 Re C_c dA^{t+1} x; u and d unused. */
-void cpu_respond_linear(const cpu_step_row *row);
-/* The state alone: y and d unused. */
-void cpu_absorb_linear(const cpu_step_row *row);
-
-/* Systems of the three ways, of channel h; read-outs (M,N) are already in their place, split. 0 with *failure filled.
- */
-int cpu_make_linear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                    cpu_failure *failure);
-int cpu_make_dense(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                   cpu_failure *failure);
-int cpu_make_diagonal(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                      cpu_failure *failure);
 
 static inline double cpu_sample(s4_dtype dtype, const void *samples, int64_t offset)
 {

@@ -19,11 +19,12 @@
 #include <lapacke.h>
 
 #include "cpu/place.h"
+#include "cpu/structured_power.h"
 
 /* ---- lanes and failures ---------------------------------------------------------------------------------------- */
 
-/* While dA is built, a lane holds the matrix, a cpu_linear and, last, one row; tightest for N = 2. */
-_Static_assert(2 * 2 + CPU_LANE_ROWS >= 2 + 2 * S4_RANK_MAX + 1, "a lane holds the build of dA");
+/* While dA is built, a lane holds two matrices or a structured power, a cpu_linear and, last, one row; tightest for N = 2. */
+_Static_assert(2 + CPU_LANE_ROWS >= 2 + 2 * S4_RANK_MAX + 1, "a lane holds the build of dA");
 _Static_assert(sizeof(lapack_int) <= sizeof(double), "integers of LAPACK fit rows of doubles");
 
 cpu_lane cpu_lane_view(const s4_shape *shape, double *matrices, int thread)
@@ -31,9 +32,11 @@ cpu_lane cpu_lane_view(const s4_shape *shape, double *matrices, int thread)
     int64_t state = 2 * shape->modes, square = state * state;
     double *base = matrices + thread * s4_setup_lane(shape->modes);
     cpu_lane lane;
-    for (int i = 0; i < 3; i++) lane.matrix[i] = base + i * square;
-    lane.linear = base + square;
-    lane.rows = base + 3 * square;
+    lane.matrix[0] = base;
+    lane.matrix[1] = base + square;
+    lane.matrix[2] = base + s4_setup_front(shape->modes);
+    lane.linear = lane.matrix[2];
+    lane.rows = lane.matrix[2] + square;
     lane.row = lane.rows + (CPU_LANE_ROWS - 1) * state;
     return lane;
 }
@@ -83,6 +86,7 @@ s4_status cpu_failure_raise(const s4_shape *shape, const cpu_failure *first)
 /* ---- one channel ------------------------------------------------------------------------------------------------- */
 
 typedef struct conversion {
+    const s4_device *device;
     const s4_shape *shape;
     const s4_system *system; /* lambda, b, p, dt */
     double *matrices;
@@ -123,34 +127,23 @@ static int fail_channel(cpu_failure *failure, cpu_failure_kind kind, int64_t h, 
     return 0;
 }
 
-/* dA^length at step scale * dt, in one of the lane's matrices 1 and 2; NULL on failure. */
-static double *channel_power(const conversion *cv, const cpu_lane *lane, int64_t h, double scale, int64_t length,
-                             cpu_failure *failure)
+/* dA^length at step scale * dt. */
+static int raise_channel(const conversion *cv, cpu_power *power, int64_t h, double scale, int64_t length,
+                         cpu_failure *failure)
 {
-    const s4_shape *shape = cv->shape;
-    int64_t state = 2 * shape->modes;
-    cpu_linear linear = cpu_linear_view(shape->modes, shape->rank, lane->linear);
-    if (!cpu_linear_build(shape, cv->system, h, scale, &linear)) {
-        fail_channel(failure, CPU_FAILURE_STEP, h, length, scale * cpu_dt(shape, cv->system, h, 0));
-        return NULL;
-    }
-    cpu_linear_dense(&linear, lane->matrix[0]);
-    double *power = cpu_matrix_power(state, lane->matrix[0], length, &lane->matrix[1]);
-    if (cpu_first_not_finite(state * state, power) >= 0) {
-        fail_channel(failure, CPU_FAILURE_OVERFLOW, h, length, 0);
-        return NULL;
-    }
-    return power;
+    if (!cpu_power_raise(power, cv->system, h, scale, length))
+        return fail_channel(failure, CPU_FAILURE_STEP, h, length, scale * cpu_dt(cv->shape, cv->system, h, 0));
+    return cpu_power_is_finite(power) || fail_channel(failure, CPU_FAILURE_OVERFLOW, h, length, 0);
 }
 
-/* row <- row + sign * row * matrix, for the rows of all kernels */
-static void add_products(const conversion *cv, const cpu_lane *lane, int64_t h, double sign, const double *matrix)
+/* row <- row + sign * row dA^length, for the rows of all kernels */
+static void add_products(const conversion *cv, cpu_power *power, int64_t h, double sign)
 {
     int64_t state = 2 * cv->shape->modes;
-    double *product = lane->rows;
+    double *product = power->lane->row;
     for (int64_t kernel = 0; kernel < cv->shape->kernels; kernel++) {
         double *row = row_of(cv, kernel, h);
-        cpu_row_times_matrix(state, row, matrix, product);
+        cpu_power_row(power, row, product);
         for (int64_t m = 0; m < state; m++) row[m] += sign * product[m];
     }
 }
@@ -200,42 +193,36 @@ int cpu_undo_solve(const s4_shape *shape, int64_t h, int64_t length, const cpu_l
     return !info || fail_channel(failure, CPU_FAILURE_LIBRARY, h, length, info);
 }
 
-static int undo_rows(const conversion *cv, const cpu_lane *lane, int64_t h, int64_t length, cpu_failure *failure)
+static int undo_rows(const conversion *cv, cpu_power *power, int64_t h, int64_t length, cpu_failure *failure)
 {
-    double *power = channel_power(cv, lane, h, cv->scale_from, length, failure);
-    if (!power || !cpu_undo_factor(cv->shape, h, length, lane, power, failure)) return 0;
+    if (!raise_channel(cv, power, h, cv->scale_from, length, failure)) return 0;
+    double *factors = cpu_power_matrix(power);
+    if (!cpu_undo_factor(cv->shape, h, length, power->lane, factors, failure)) return 0;
     for (int64_t kernel = 0; kernel < cv->shape->kernels; kernel++)
-        if (!cpu_undo_solve(cv->shape, h, length, lane, power, 0, row_of(cv, kernel, h), failure)) return 0;
+        if (!cpu_undo_solve(cv->shape, h, length, power->lane, factors, 0, row_of(cv, kernel, h), failure)) return 0;
     return 1;
 }
 
-static int double_rows(const conversion *cv, const cpu_lane *lane, int64_t h, int doublings, cpu_failure *failure)
+static int double_rows(const conversion *cv, cpu_power *power, int64_t h, int doublings, cpu_failure *failure)
 {
-    double *power = channel_power(cv, lane, h, cv->scale_from, cv->from, failure);
-    if (!power) return 0;
-    double *next = power == lane->matrix[1] ? lane->matrix[2] : lane->matrix[1];
+    if (!raise_channel(cv, power, h, cv->scale_from, cv->from, failure)) return 0;
     for (int i = 0; i < doublings; i++) {
-        add_products(cv, lane, h, 1, power);
-        if (i + 1 == doublings) break;
-        cpu_matrix_product(2 * cv->shape->modes, power, power, next);
-        double *squared = next;
-        next = power;
-        power = squared;
+        if (i > 0) cpu_power_double(power);
+        add_products(cv, power, h, 1);
     }
     return 1;
 }
 
-static int set_up_rows(const conversion *cv, const cpu_lane *lane, int64_t h, int64_t length, cpu_failure *failure)
+static int set_up_rows(const conversion *cv, cpu_power *power, int64_t h, int64_t length, cpu_failure *failure)
 {
-    double *power = channel_power(cv, lane, h, cv->scale_to, length, failure);
-    if (!power) return 0;
-    add_products(cv, lane, h, -1, power);
+    if (!raise_channel(cv, power, h, cv->scale_to, length, failure)) return 0;
+    add_products(cv, power, h, -1);
     return 1;
 }
 
-static void convert_channel(const conversion *cv, const moves *todo, const cpu_lane *lane, int64_t h,
-                            cpu_failure *failure)
+static void convert_channel(const conversion *cv, const moves *todo, cpu_power *power, int64_t h, cpu_failure *failure)
 {
+    const cpu_lane *lane = power->lane;
     int64_t modes = cv->shape->modes, state = 2 * modes;
     for (int64_t kernel = 0; kernel < cv->shape->kernels; kernel++) {
         double *row = row_of(cv, kernel, h);
@@ -243,9 +230,9 @@ static void convert_channel(const conversion *cv, const moves *todo, const cpu_l
         for (int64_t n = 0; n < modes; n++) lane->row[modes + n] = -lane->row[modes + n];
         memcpy(row, lane->row, (size_t)state * sizeof *row);
     }
-    if (todo->undo && !undo_rows(cv, lane, h, todo->undo, failure)) return;
-    if (todo->doublings && !double_rows(cv, lane, h, todo->doublings, failure)) return;
-    if (todo->set_up && !set_up_rows(cv, lane, h, todo->set_up, failure)) return;
+    if (todo->undo && !undo_rows(cv, power, h, todo->undo, failure)) return;
+    if (todo->doublings && !double_rows(cv, power, h, todo->doublings, failure)) return;
+    if (todo->set_up && !set_up_rows(cv, power, h, todo->set_up, failure)) return;
     for (int64_t kernel = 0; kernel < cv->shape->kernels; kernel++) {
         double *row = row_of(cv, kernel, h);
         if (cpu_first_not_finite(state, row) >= 0) {
@@ -266,9 +253,10 @@ static s4_status convert(const conversion *cv)
 #pragma omp parallel num_threads(cpu_lanes(shape->threads))
     {
         cpu_lane lane = cpu_lane_view(shape, cv->matrices, omp_get_thread_num());
+        cpu_power power = cpu_power_view(cv->device, shape, &lane);
         cpu_failure mine = {.kind = CPU_FAILURE_NONE};
 #pragma omp for schedule(static)
-        for (int64_t h = 0; h < shape->d_model; h++) convert_channel(cv, &todo, &lane, h, &mine);
+        for (int64_t h = 0; h < shape->d_model; h++) convert_channel(cv, &todo, &power, h, &mine);
 #pragma omp critical(cpu_failure)
         cpu_failure_merge(&first, &mine);
     }
@@ -286,7 +274,8 @@ static cpu_read_out_rows dense_rows(const s4_shape *shape, double *c)
 s4_status cpu_convert_c(const s4_setup *setup, int64_t from, int64_t to, double *c)
 {
     if (from == to) return S4_OK;
-    conversion cv = {.shape = setup->shape,
+    conversion cv = {.device = setup->device,
+                     .shape = setup->shape,
                      .system = &setup->system,
                      .matrices = setup->matrices,
                      .scale_from = 1,
@@ -297,12 +286,13 @@ s4_status cpu_convert_c(const s4_setup *setup, int64_t from, int64_t to, double 
     return convert(&cv);
 }
 
-s4_status cpu_read_c(const s4_shape *shape, const s4_system *system, const s4_raw *raw, double *matrices, int64_t to,
-                     const cpu_read_out_rows *rows)
+s4_status cpu_read_c(const s4_device *device, const s4_shape *shape, const s4_system *system, const s4_raw *raw,
+                     double *matrices, int64_t to, const cpu_read_out_rows *rows)
 {
     int as_stored = raw->c_length == to && (to == 0 || shape->rate == 1);
     int from_plain = raw->c_length == 0 || (raw->plain_c && !as_stored);
-    conversion cv = {.shape = shape,
+    conversion cv = {.device = device,
+                     .shape = shape,
                      .system = system,
                      .matrices = matrices,
                      .scale_from = 1 / shape->rate,
@@ -329,5 +319,5 @@ s4_status cpu_read_out(const s4_task *task)
     s4_system system = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]);
     cpu_read_out_rows rows = dense_rows(shape, system.c);
     int64_t to = shape->direction == S4_DIRECTION_STEP || shape->chunk ? 0 : shape->kernel_length;
-    return cpu_read_c(shape, &system, task->raw, task->buffer[S4_BUFFER_SETUP_MATRICES], to, &rows);
+    return cpu_read_c(task->device, shape, &system, task->raw, task->buffer[S4_BUFFER_SETUP_MATRICES], to, &rows);
 }

@@ -38,16 +38,16 @@ typedef struct state_lane {
     cpu_state_sums sums;
 } state_lane;
 
-int64_t cpu_state_sums_rows(const s4_shape *shape) { return 2 + 4 * shape->rank + shape->channels; }
+int64_t cpu_state_sums_rows(const s4_shape *shape) { return s4_state_sums(shape) + 2 * shape->rank; }
 
 cpu_state_sums cpu_state_sums_at(const s4_shape *shape, double *rows)
 {
     int64_t state = 2 * shape->modes, of_columns = shape->rank * state;
     cpu_state_sums sums = {.mode = rows, .input = rows + state, .along_p = rows + 2 * state};
     sums.onto_p = sums.along_p + of_columns;
-    sums.p = sums.onto_p + of_columns;
+    sums.read_out = sums.onto_p + of_columns;
+    sums.p = sums.read_out + shape->channels * state;
     sums.dt_p = sums.p + of_columns;
-    sums.read_out = sums.dt_p + of_columns;
     return sums;
 }
 
@@ -65,17 +65,12 @@ static state_lane lane_view(const s4_task *task, int thread)
                  {&lane.left, 1},
                  {&lane.right, 1},
                  {&lane.entering, 1},
-                 {&lane.sums.mode, 1},
-                 {&lane.sums.input, 1},
-                 {&lane.sums.along_p, shape->rank},
-                 {&lane.sums.onto_p, shape->rank},
                  {&lane.sums.p, shape->rank},
                  {&lane.sums.dt_p, shape->rank},
-                 {&lane.sums.read_out, shape->channels},
                  {&lane.kept, (shape->length + stride - 1) / stride},
                  {&lane.states, stride + 1},
                  {&lane.matrix, shape->mode == S4_MODE_DPLR ? state : 0}};
-    _Static_assert(sizeof parts / sizeof parts[0] - 8 == S4_STATE_ROWS, "single rows of s4_state_lane");
+    _Static_assert(sizeof parts / sizeof parts[0] - 5 == S4_STATE_ROWS, "single rows of s4_state_lane");
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
         *parts[i].rows = at;
         at += parts[i].count * state;
@@ -83,14 +78,10 @@ static state_lane lane_view(const s4_task *task, int thread)
     return lane;
 }
 
-void cpu_state_sums_clear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums)
+/* The columns of P of channel h. */
+static void fill_columns(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums)
 {
     int64_t modes = shape->modes, state = 2 * modes;
-    memset(sums->mode, 0, (size_t)state * sizeof(double));
-    memset(sums->input, 0, (size_t)state * sizeof(double));
-    memset(sums->along_p, 0, (size_t)(shape->rank * state) * sizeof(double));
-    memset(sums->onto_p, 0, (size_t)(shape->rank * state) * sizeof(double));
-    memset(sums->read_out, 0, (size_t)(shape->channels * state) * sizeof(double));
     for (int64_t r = 0; r < shape->rank; r++) {
         double *p = sums->p + r * state, *dt_p = sums->dt_p + r * state;
         cpu_split(modes, system->p + (r * shape->n_ssm + h % shape->n_ssm) * state, p);
@@ -100,6 +91,24 @@ void cpu_state_sums_clear(const s4_shape *shape, const s4_system *system, int64_
             dt_p[modes + n] = dt * p[modes + n];
         }
     }
+}
+
+void cpu_state_sums_clear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums)
+{
+    memset(sums->mode, 0, (size_t)(s4_state_sums(shape) * 2 * shape->modes) * sizeof(double));
+    fill_columns(shape, system, h, sums);
+}
+
+/* Channel h in STATE_SUMS; the columns of its P are in the lane. */
+static void open_sums(const s4_task *task, const s4_system *system, int64_t h, cpu_state_sums *sums)
+{
+    const s4_shape *shape = task->shape;
+    double *rows = (double *)task->buffer[S4_BUFFER_STATE_SUMS] + h * s4_state_sums(shape) * 2 * shape->modes;
+    cpu_state_sums of_channel = cpu_state_sums_at(shape, rows);
+    of_channel.p = sums->p;
+    of_channel.dt_p = sums->dt_p;
+    *sums = of_channel;
+    fill_columns(shape, system, h, sums);
 }
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
@@ -248,11 +257,11 @@ static void walk_back(const row_path *path, state_lane *lane)
     }
 }
 
-static void load_row(const s4_shape *shape, const double *states, int64_t row, double *x)
+static void load_row(const s4_shape *shape, const double *states, int64_t at, double *x)
 {
     int64_t state = 2 * shape->modes;
     if (states)
-        cpu_split(shape->modes, states + row * state, x);
+        cpu_split(shape->modes, states + at, x);
     else
         memset(x, 0, (size_t)state * sizeof *x);
 }
@@ -261,7 +270,9 @@ static void row_backward(const s4_task *task, int64_t b, int64_t h, state_lane *
 {
     const s4_shape *shape = task->shape;
     const s4_strides *u = &task->u_strides, *du = &task->du_strides, *dy = &task->dy_strides;
-    int64_t state = 2 * shape->modes, row = b * shape->d_model + h;
+    int64_t state = 2 * shape->modes;
+    int64_t in_block = b - task->row, in_channels = h - task->channel;
+    int64_t at = in_block * task->state_batch + in_channels * state;
     int64_t size = (int64_t)s4_dtype_size(shape->dtype);
     double *step_system = (double *)task->buffer[S4_BUFFER_STEP_SYSTEM] + h * s4_step_system(shape);
     row_path path = {.shape = shape,
@@ -271,27 +282,27 @@ static void row_backward(const s4_task *task, int64_t b, int64_t h, state_lane *
                      .du_time = du->time,
                      .dy_output = dy->output,
                      .dy_time = dy->time,
-                     .length = task->lengths ? task->lengths[b] : task->length};
+                     .length = task->lengths ? task->lengths[in_block] : task->length};
     memset(lane->entering, 0, (size_t)state * sizeof(double));
     if (task->dstate_out) {
         row_path along_x = path;
-        along_x.u = (const char *)task->u + (b * u->batch + h * u->channel) * size;
-        if (task->du) along_x.du = (char *)task->du + (b * du->batch + h * du->channel) * size;
-        load_row(shape, task->dstate_out, row, lane->adjoint);
-        load_row(shape, task->state_in, row, lane->states);
+        along_x.u = (const char *)task->u + (in_block * u->batch + in_channels * u->channel) * size;
+        if (task->du) along_x.du = (char *)task->du + (in_block * du->batch + in_channels * du->channel) * size;
+        load_row(shape, task->dstate_out, at, lane->adjoint);
+        load_row(shape, task->state_in, at, lane->states);
         walk_back(&along_x, lane);
         add_scaled(state, 1, lane->adjoint, lane->entering);
     }
     if (task->state_in || task->dstate_in) {
         row_path along_z = path;
-        along_z.dy = (const char *)task->dy + (b * dy->batch + h * dy->channel) * size;
+        along_z.dy = (const char *)task->dy + (in_block * dy->batch + in_channels * dy->channel) * size;
         along_z.is_zero = !task->state_in;
-        load_row(shape, NULL, row, lane->adjoint);
-        load_row(shape, task->state_in, row, lane->states);
+        load_row(shape, NULL, 0, lane->adjoint);
+        load_row(shape, task->state_in, at, lane->states);
         walk_back(&along_z, lane);
         add_scaled(state, 1, lane->adjoint, lane->entering);
     }
-    if (task->dstate_in) cpu_interleave(shape->modes, lane->entering, task->dstate_in + row * state);
+    if (task->dstate_in) cpu_interleave(shape->modes, lane->entering, task->dstate_in + at);
 }
 
 void cpu_states_backward_end(const s4_task *task, int64_t b, int64_t h, int64_t first, int64_t count, const double *x,
@@ -416,24 +427,32 @@ void cpu_state_sums_finish(const s4_shape *shape, const s4_system *system, int64
     finish_read_outs(shape, h, sums, gradient);
 }
 
-static void channel_backward(const s4_task *task, const s4_system *system, int64_t h, const cpu_lane *setup,
-                             state_lane *lane, cpu_failure *failure)
+/* The leaf of a DPLR layer need not be plain C. */
+static int has_read_out_gradient(const s4_shape *shape, const cpu_state_sums *sums)
+{
+    int64_t count = shape->channels * 2 * shape->modes, zeros = 0;
+    while (zeros < count && sums->read_out[zeros] == 0) zeros++;
+    return zeros < count;
+}
+
+static void channel_gradients(const s4_task *task, const s4_system *system, int64_t h, const cpu_lane *setup,
+                              state_lane *lane, cpu_failure *failure)
 {
     const s4_shape *shape = task->shape;
     const s4_system_gradient gradient = s4_system_gradient_view(shape, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
     const double *step_system = (const double *)task->buffer[S4_BUFFER_STEP_SYSTEM] + h * s4_step_system(shape);
-    cpu_state_sums_clear(shape, system, h, &lane->sums);
-    for (int64_t b = 0; b < task->rows; b++) row_backward(task, b, h, lane);
-    if (shape->mode == S4_MODE_DPLR && task->state_in &&
+    int is_dplr = shape->mode == S4_MODE_DPLR;
+    open_sums(task, system, h, &lane->sums);
+    if (is_dplr && has_read_out_gradient(shape, &lane->sums) &&
         !cpu_read_out_backward(shape, step_system, h, setup, lane->matrix, &lane->sums, failure))
         return;
     cpu_state_sums_finish(shape, system, h, &lane->sums, &gradient);
 }
 
-s4_status cpu_states_backward(const s4_task *task)
+/* STATE_SUMS -> adds to SYSTEM_GRADIENT. */
+s4_status cpu_state_gradients(const s4_task *task)
 {
     const s4_shape *shape = task->shape;
-    if (!task->state_in && !task->dstate_out && !task->dstate_in) return S4_OK;
     s4_system system = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]);
     cpu_failure first = {.kind = CPU_FAILURE_NONE};
 #pragma omp parallel num_threads(cpu_lanes(shape->threads))
@@ -442,9 +461,29 @@ s4_status cpu_states_backward(const s4_task *task)
         state_lane lane = lane_view(task, omp_get_thread_num());
         cpu_failure mine = {.kind = CPU_FAILURE_NONE};
 #pragma omp for schedule(static)
-        for (int64_t h = 0; h < shape->d_model; h++) channel_backward(task, &system, h, &setup, &lane, &mine);
+        for (int64_t h = 0; h < shape->d_model; h++) channel_gradients(task, &system, h, &setup, &lane, &mine);
 #pragma omp critical(cpu_failure)
         cpu_failure_merge(&first, &mine);
     }
     return cpu_failure_raise(shape, &first);
+}
+
+/* u, dy, states of the block -> du, dstate_in; adds into STATE_SUMS, from zero in the first block of rows. */
+s4_status cpu_states_backward(const s4_task *task)
+{
+    const s4_shape *shape = task->shape;
+    int any = task->state_in || task->dstate_out || task->dstate_in;
+    s4_system system = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]);
+#pragma omp parallel num_threads(cpu_lanes(shape->threads))
+    {
+        state_lane lane = lane_view(task, omp_get_thread_num());
+#pragma omp for schedule(static)
+        for (int64_t h = task->channel; h < task->channel + task->channels; h++) {
+            open_sums(task, &system, h, &lane.sums);
+            if (task->row == 0)
+                memset(lane.sums.mode, 0, (size_t)(s4_state_sums(shape) * 2 * shape->modes) * sizeof(double));
+            for (int64_t b = task->row; any && b < task->row + task->rows; b++) row_backward(task, b, h, &lane);
+        }
+    }
+    return S4_OK;
 }

@@ -5,10 +5,10 @@
  */
 #include <string.h>
 
-#include "cpu/place.h"
+#include "cpu/step.h"
 
-int cpu_make_dense(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                   cpu_failure *failure)
+static int make_dense(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
+                      cpu_failure *failure)
 {
     int64_t state = 2 * shape->modes;
     cpu_linear linear = cpu_linear_view(shape->modes, shape->rank, lane->linear);
@@ -23,20 +23,18 @@ int cpu_make_dense(const s4_shape *shape, const s4_system *system, int64_t h, co
     return 1;
 }
 
-void cpu_step_dense(const cpu_step_row *row)
+static int64_t rows_before(const s4_shape *shape) { return 2 * shape->modes + 1; }
+
+static cpu_recurrence open_dense(const s4_shape *shape, const double *base)
 {
-    const s4_shape *shape = row->shape;
     int64_t state = 2 * shape->modes;
-    const double *dA = row->system, *dB = dA + state * state, *c_rows = dB + state;
-    double *x = row->x, *next = row->scratch;
-    for (int64_t t = 0; t < row->length; t++) {
-        double u = cpu_sample(shape->dtype, row->u, t * row->u_time);
-        cpu_row_times_matrix(state, x, dA, next);
-#pragma omp simd
-        for (int64_t m = 0; m < state; m++) x[m] = next[m] + dB[m] * u;
-        for (int64_t c = 0; c < shape->channels; c++) {
-            double y = cpu_inner(state, c_rows + c * state, x) + row->d[c * shape->d_model] * u;
-            cpu_put_sample(shape->dtype, row->y, c * row->y_output + t * row->y_time, y);
-        }
-    }
+    cpu_recurrence row = cpu_recurrence_of(shape);
+    row.dA = base;
+    row.b = row.dA + state * state;
+    row.c = row.b + state;
+    return row;
 }
+
+static void run_dense(const cpu_stepper *level, const cpu_recurrence *row) { level->dense(row); }
+
+const cpu_step_way cpu_way_dense = {make_dense, rows_before, open_dense, run_dense};

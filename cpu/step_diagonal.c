@@ -15,7 +15,7 @@
 
 #include <lapacke.h>
 
-#include "cpu/place.h"
+#include "cpu/step.h"
 
 /* STEP_SYSTEM of a channel. Matrices are column-major, as LAPACK has them: rows of the transposed ones. */
 typedef struct eigen_system {
@@ -115,8 +115,8 @@ static int fail(cpu_failure *failure, cpu_failure_kind kind, int64_t h, double v
     return 0;
 }
 
-int cpu_make_diagonal(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                      cpu_failure *failure)
+static int make_diagonal(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane,
+                         double *base, cpu_failure *failure)
 {
     int64_t state = 2 * shape->modes, square = state * state;
     lapack_int size = (lapack_int)state;
@@ -159,25 +159,32 @@ int cpu_make_diagonal(const s4_shape *shape, const s4_system *system, int64_t h,
 
 /* ---- steps ------------------------------------------------------------------------------------------------------- */
 
-void cpu_step_diagonal(const cpu_step_row *row)
+static int64_t rows_before(const s4_shape *shape) { return 4 * shape->modes + 2; }
+
+static cpu_recurrence open_diagonal(const s4_shape *shape, const double *base)
 {
-    const s4_shape *shape = row->shape;
-    int64_t modes = shape->modes, state = 2 * modes;
-    const eigen_system e = open_system(shape, (double *)row->system);
-    double *z = row->scratch, *left = z, *right = z + modes;
-    cpu_row_times_matrix(state, row->x, e.inverse, z);
-    for (int64_t t = 0; t < row->length; t++) {
-        double u = cpu_sample(shape->dtype, row->u, t * row->u_time);
-#pragma omp simd
-        for (int64_t j = 0; j < modes; j++) {
-            double a = left[j], b = right[j];
-            left[j] = e.r[j] * a + e.s[j] * b + e.b[j] * u;
-            right[j] = e.r[j] * b - fabs(e.s[j]) * a + e.b[modes + j] * u;
-        }
-        for (int64_t c = 0; c < shape->channels; c++) {
-            double y = cpu_inner(state, e.c + c * state, z) + row->d[c * shape->d_model] * u;
-            cpu_put_sample(shape->dtype, row->y, c * row->y_output + t * row->y_time, y);
-        }
-    }
-    cpu_row_times_matrix(state, z, e.vectors, row->x);
+    const eigen_system e = open_system(shape, (double *)base);
+    cpu_recurrence row = cpu_recurrence_of(shape);
+    row.dA = e.r;
+    row.b = e.b;
+    row.c = e.c;
+    return row;
 }
+
+/* x = V z around the steps; V^-1 and V lie before the eigenvalues. */
+static void run_diagonal(const cpu_stepper *level, const cpu_recurrence *row)
+{
+    int64_t state = 2 * row->modes;
+    const double *inverse = row->dA + row->system - state * state, *vectors = inverse - state * state;
+    cpu_recurrence of_z = *row;
+    of_z.x = row->scratch;
+    of_z.state_in = NULL;
+    of_z.state_out = NULL;
+    cpu_split(row->modes, row->state_in, row->x);
+    cpu_row_times_matrix(state, row->x, inverse, of_z.x);
+    level->blocks(&of_z);
+    cpu_row_times_matrix(state, of_z.x, vectors, row->x);
+    cpu_interleave(row->modes, row->x, row->state_out);
+}
+
+const cpu_step_way cpu_way_diagonal = {make_diagonal, rows_before, open_diagonal, run_diagonal};

@@ -2,10 +2,10 @@
  * The recurrence with O(nR) work a sample: x <- dA x + dB u[t] by the step of a diagonal plus low-rank system (of a
  * diagonal one where the rank is 0), y_c[t] = 2 Re sum_n C_cn x_n + D_c u[t].
  */
-#include "cpu/place.h"
+#include "cpu/step.h"
 
-int cpu_make_linear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
-                    cpu_failure *failure)
+static int make_linear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_lane *lane, double *base,
+                       cpu_failure *failure)
 {
     (void)lane;
     cpu_linear linear = cpu_linear_view(shape->modes, shape->rank, base);
@@ -14,50 +14,20 @@ int cpu_make_linear(const s4_shape *shape, const s4_system *system, int64_t h, c
     return 0;
 }
 
-static cpu_linear open_linear(const cpu_step_row *row)
+static int64_t rows_before(const s4_shape *shape) { return cpu_linear_rows(shape->rank); }
+
+static cpu_recurrence open_linear(const s4_shape *shape, const double *base)
 {
-    return cpu_linear_view(row->shape->modes, row->shape->rank, (double *)row->system);
+    cpu_recurrence row = cpu_recurrence_of(shape);
+    cpu_linear linear = cpu_linear_view(row.modes, row.rank, (double *)base);
+    row.dA = linear.f;
+    row.b = linear.b;
+    row.p = linear.p;
+    row.g = linear.g;
+    row.c = base + rows_before(shape) * 2 * row.modes;
+    return row;
 }
 
-/* 2 Re C_c x of output c. */
-static double read_out(const cpu_step_row *row, int64_t c)
-{
-    int64_t state = 2 * row->shape->modes;
-    const double *rows = row->system + cpu_linear_rows(row->shape->rank) * state;
-    return cpu_inner(state, rows + c * state, row->x);
-}
+static void run_linear(const cpu_stepper *level, const cpu_recurrence *row) { level->linear(row); }
 
-void cpu_step_linear(const cpu_step_row *row)
-{
-    const s4_shape *shape = row->shape;
-    cpu_linear linear = open_linear(row);
-    for (int64_t t = 0; t < row->length; t++) {
-        double u = cpu_sample(shape->dtype, row->u, t * row->u_time);
-        cpu_linear_advance(&linear, u, row->x);
-        for (int64_t c = 0; c < shape->channels; c++) {
-            double y = read_out(row, c) + row->d[c * shape->d_model] * u;
-            cpu_put_sample(shape->dtype, row->y, c * row->y_output + t * row->y_time, y);
-        }
-    }
-}
-
-void cpu_respond_linear(const cpu_step_row *row)
-{
-    const s4_shape *shape = row->shape;
-    cpu_linear linear = open_linear(row);
-    for (int64_t t = 0; t < row->length; t++) {
-        cpu_linear_advance(&linear, 0, row->x);
-        for (int64_t c = 0; c < shape->channels; c++) {
-            int64_t offset = c * row->y_output + t * row->y_time;
-            double y = cpu_sample(shape->dtype, row->y, offset) + read_out(row, c);
-            cpu_put_sample(shape->dtype, row->y, offset, y);
-        }
-    }
-}
-
-void cpu_absorb_linear(const cpu_step_row *row)
-{
-    cpu_linear linear = open_linear(row);
-    for (int64_t t = 0; t < row->length; t++)
-        cpu_linear_advance(&linear, cpu_sample(row->shape->dtype, row->u, t * row->u_time), row->x);
-}
+const cpu_step_way cpu_way_linear = {make_linear, rows_before, open_linear, run_linear};

@@ -1,71 +1,52 @@
-/* The two small matrices of powers, and the sums over modes and over samples: formulas in vandermonde.h. */
+/* The two small matrices of powers, and modes of either order: formulas in vandermonde.h. */
 #include "cpu/vandermonde.h"
 
 #include <math.h>
 #include <string.h>
 
-#define LANES 8 /* partial sums over samples: a constant, so that values do not depend on how a loop is compiled */
+#include "cpu/level/vandermonde.h"
 
-static cpu_complex power(const cpu_pole *pole, int64_t exponent)
+/* angle / 2 pi, beyond double precision, without whole turns: `coarse` is a multiple of 2^-22, so that multiples of it
+ * up to the 2^31st are exact. */
+static cpu_turns turns_of(double angle)
 {
-    if (exponent == 0) return (cpu_complex){1.0, 0.0}; /* of p = 0, too */
-    double modulus = exp((double)exponent * pole->log_modulus), angle = (double)exponent * pole->angle;
-    return (cpu_complex){modulus * cos(angle), modulus * sin(angle)};
+    const double two_pi = 6.28318530717958647693, two_pi_rest = 2.44929359829470635446e-16;
+    double turns = angle / two_pi;
+    double missing = (fma(-turns, two_pi, angle) - turns * two_pi_rest) / two_pi;
+    turns -= nearbyint(turns);
+    double coarse = nearbyint(turns * 0x1p22) * 0x1p-22;
+    return (cpu_turns){coarse, (turns - coarse) + missing};
 }
 
-cpu_vandermonde cpu_vandermonde_make(int64_t modes, int64_t length, cpu_pole *pole, double *base)
+cpu_vandermonde cpu_vandermonde_make(const s4_device *device, int64_t modes, int64_t length, cpu_pole *pole,
+                                     double *base)
 {
-    cpu_vandermonde v = {.modes = modes, .length = length, .pole = pole};
-    v.width = s4_vandermonde_width(length);
-    v.rows = cpu_vandermonde_rows(length);
-    v.fine_re = base;
-    v.fine_im = v.fine_re + modes * v.width;
-    v.coarse = v.fine_im + modes * v.width;
+    cpu_vandermonde v = {.device = device, .modes = modes, .length = length, .pole = pole};
+    v.width = s4_cpu_vandermonde_width(length);
+    v.rows = (length + v.width - 1) / v.width;
+    v.padded_rows = s4_cpu_vandermonde_rows(length);
+    v.fine = base;
+    v.coarse = v.fine + 2 * modes * v.width;
+    v.samples = v.coarse + 2 * modes * v.padded_rows;
+    v.lanes = v.samples + 2 * CPU_PANEL * v.padded_rows;
+    v.factor = v.lanes + 4 * S4_VECTOR_LANES * modes;
+    v.reach = (int64_t *)(v.factor + 2 * CPU_ROW_BLOCK * modes);
+    v.active = v.reach + modes;
+    const cpu_vandermonde_level *level = cpu_vandermonde_at(device);
     for (int64_t n = 0; n < modes; n++) {
+        const cpu_turns turns = turns_of(pole[n].angle);
+        double *coarse_re = v.coarse + 2 * n * v.padded_rows, *coarse_im = coarse_re + v.padded_rows;
         if (pole[n].reversed) v.reversed++;
-        for (int64_t i = 0; i < v.width; i++) {
-            cpu_complex p = power(&pole[n], i);
-            v.fine_re[n * v.width + i] = p.re;
-            v.fine_im[n * v.width + i] = p.im;
+        for (int64_t i = 0; i < v.width; i += CPU_PANEL) {
+            double *fine = v.fine + 2 * (i * modes + n * CPU_PANEL);
+            level->powers(pole[n].log_modulus, turns, i, 1, CPU_PANEL, fine, fine + CPU_PANEL);
         }
-        for (int64_t j = 0; j < v.rows; j++) {
-            cpu_complex p = power(&pole[n], j * v.width);
-            v.coarse[2 * (n * v.rows + j)] = p.re;
-            v.coarse[2 * (n * v.rows + j) + 1] = p.im;
-        }
+        level->powers(pole[n].log_modulus, turns, 0, v.width, v.padded_rows, coarse_re, coarse_im);
+        for (int64_t j = v.rows; j < v.padded_rows; j++) coarse_re[j] = coarse_im[j] = 0.0;
+        v.reach[n] = v.rows;
+        while (v.reach[n] && coarse_re[v.reach[n] - 1] == 0.0 && coarse_im[v.reach[n] - 1] == 0.0) v.reach[n]--;
     }
     return v;
-}
-
-static int is_zero(cpu_complex x) { return x.re == 0.0 && x.im == 0.0; }
-
-static int64_t samples_of_row(const cpu_vandermonde *v, int64_t j)
-{
-    int64_t left = v->length - j * v->width;
-    return left < v->width ? left : v->width;
-}
-
-static cpu_complex coarse_power(const cpu_vandermonde *v, int64_t n, int64_t j)
-{
-    const double *power_of_row = v->coarse + 2 * (n * v->rows + j);
-    return (cpu_complex){power_of_row[0], power_of_row[1]};
-}
-
-/* row[l] += Re sum over the modes of one order. */
-static void add_product(const cpu_vandermonde *v, int reversed, const cpu_complex *c, double *row)
-{
-    for (int64_t j = 0; j < v->rows; j++) {
-        double *samples = row + j * v->width;
-        int64_t count = samples_of_row(v, j);
-        for (int64_t n = 0; n < v->modes; n++) {
-            if (v->pole[n].reversed != reversed || is_zero(c[n])) continue;
-            const double *fine_re = v->fine_re + n * v->width, *fine_im = v->fine_im + n * v->width;
-            cpu_complex factor = cpu_times(c[n], coarse_power(v, n, j));
-            if (is_zero(factor)) continue; /* decayed */
-#pragma omp simd
-            for (int64_t i = 0; i < count; i++) samples[i] += factor.re * fine_re[i] - factor.im * fine_im[i];
-        }
-    }
 }
 
 static void reverse(int64_t length, double *row)
@@ -79,52 +60,18 @@ static void reverse(int64_t length, double *row)
 
 void cpu_vandermonde_product(const cpu_vandermonde *v, const cpu_complex *c, double *row)
 {
+    const cpu_vandermonde_level *level = cpu_vandermonde_at(v->device);
     memset(row, 0, sizeof *row * v->length);
     if (v->reversed) {
-        add_product(v, 1, c, row);
+        level->product(v, 1, c, row);
         reverse(v->length, row);
     }
-    if (v->reversed < v->modes) add_product(v, 0, c, row);
+    if (v->reversed < v->modes) level->product(v, 0, c, row);
 }
 
-static double sum_of_lanes(const double *lane)
+void cpu_vandermonde_moments(const cpu_vandermonde *v, const double *row, cpu_complex *moment, cpu_complex *slope)
 {
-    double sum = 0.0;
-    for (int q = 0; q < LANES; q++) sum += lane[q];
-    return sum;
-}
-
-/* sum over i of samples[i] conj(fine[i]) */
-static cpu_complex moment(int64_t count, const double *samples, const double *fine_re, const double *fine_im)
-{
-    double re[LANES] = {0}, im[LANES] = {0};
-    int64_t whole = count / LANES * LANES;
-    for (int64_t i = 0; i < whole; i += LANES)
-        for (int q = 0; q < LANES; q++) {
-            re[q] += samples[i + q] * fine_re[i + q];
-            im[q] -= samples[i + q] * fine_im[i + q];
-        }
-    for (int64_t i = whole; i < count; i++) {
-        re[i - whole] += samples[i] * fine_re[i];
-        im[i - whole] -= samples[i] * fine_im[i];
-    }
-    return (cpu_complex){sum_of_lanes(re), sum_of_lanes(im)};
-}
-
-void cpu_vandermonde_moments(const cpu_vandermonde *v, int reversed, const double *row, cpu_complex *s)
-{
-    for (int64_t n = 0; n < v->modes; n++)
-        if (v->pole[n].reversed == reversed) s[n] = (cpu_complex){0.0, 0.0};
-    for (int64_t j = 0; j < v->rows; j++) {
-        int64_t count = samples_of_row(v, j);
-        for (int64_t n = 0; n < v->modes; n++) {
-            cpu_complex coarse = coarse_power(v, n, j);
-            if (v->pole[n].reversed != reversed || is_zero(coarse)) continue;
-            cpu_complex of_row =
-                moment(count, row + j * v->width, v->fine_re + n * v->width, v->fine_im + n * v->width);
-            cpu_complex term = cpu_times((cpu_complex){coarse.re, -coarse.im}, of_row);
-            s[n].re += term.re;
-            s[n].im += term.im;
-        }
-    }
+    const cpu_vandermonde_level *level = cpu_vandermonde_at(v->device);
+    if (v->reversed) level->moments(v, 1, row, moment, slope);
+    if (v->reversed < v->modes) level->moments(v, 0, row, moment, slope);
 }

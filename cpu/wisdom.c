@@ -1,10 +1,9 @@
 /*
  * FFTW wisdom on disk: what tuning measured, for later processes on the same kind of processor with the same FFTW.
  *
- * One file for both precisions in $XDG_CACHE_HOME/s4, or ~/.cache/s4. Its name holds the version of FFTW and a hash of
- * the processor's name; its first line "s4-wisdom 1 <bytes> <bytes> <hash>", the sizes of the two texts that follow
- * (f64, f32) and the hash of both, so that a file that is damaged in any way is as if there were none. It is replaced
- * whole: written beside its place, synced and renamed.
+ * A file in $XDG_CACHE_HOME/s4, or ~/.cache/s4. Its name holds the version of FFTW and a hash of the processor's name;
+ * its first line "s4-wisdom 2 <bytes> <hash>", the size of the text that follows and its hash, so that a file that is
+ * damaged in any way is as if there were none. It is replaced whole: written beside its place, synced and renamed.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -22,9 +21,6 @@
 #define PATH_BYTES 4096
 #define HEADER_BYTES 96
 #define FILE_BYTES_MAX ((int64_t)64 << 20)
-#define PRECISIONS 2
-
-static const s4_dtype order[PRECISIONS] = {S4_F64, S4_F32};
 
 /* FNV-1a, 64 bits. */
 static uint64_t hash(uint64_t start, const void *data, size_t bytes)
@@ -51,9 +47,7 @@ static s4_status wisdom_path(char *path)
     char processor[128], version[64];
     cpu_processor_name(processor, sizeof processor);
     uint64_t machine = hash(HASH_START, processor, strlen(processor));
-    const char *single = cpu_fft_version(S4_F32);
-    machine = hash(machine, single, strlen(single));
-    snprintf(version, sizeof version, "%s", cpu_fft_version(S4_F64));
+    snprintf(version, sizeof version, "%s", cpu_fft_version());
     for (char *c = version; *c; c++)
         if (*c == '/' || *c == ' ') *c = '_';
     int length = snprintf(path, PATH_BYTES, "%s%s/s4/%s-%08" PRIx32 ".wisdom", cache, below, version,
@@ -96,20 +90,15 @@ static char *read_file(const char *path, size_t *bytes)
 /* Adds what the file holds to the wisdom of this process, if it is whole. The lock is held. */
 static void learn_file(const char *path)
 {
-    size_t bytes, size[PRECISIONS];
+    size_t bytes, size;
     uint64_t expected;
     int header = 0;
     char *text = read_file(path, &bytes);
     if (!text) return;
-    if (sscanf(text, "s4-wisdom 1 %zu %zu %" SCNx64 "%n", &size[0], &size[1], &expected, &header) == 3 &&
-        text[header] == '\n') {
-        char *body = text + header + 1;
+    if (sscanf(text, "s4-wisdom 2 %zu %" SCNx64 "%n", &size, &expected, &header) == 2 && text[header] == '\n') {
+        const char *body = text + header + 1;
         size_t rest = bytes - (size_t)header - 1;
-        if (size[0] <= rest && size[1] == rest - size[0] && hash(HASH_START, body, rest) == expected) {
-            cpu_fft_learn(order[1], body + size[0]);
-            body[size[0]] = 0;
-            cpu_fft_learn(order[0], body);
-        }
+        if (size == rest && hash(HASH_START, body, rest) == expected) cpu_fft_learn(body);
     }
     free(text);
 }
@@ -169,68 +158,47 @@ static s4_status write_file(const char *path, const char *const *parts, int coun
     return cpu_host->fail(S4_ERROR_FILE, "%s: FFT wisdom cannot be written: %s", path, strerror(error));
 }
 
-static s4_status write_wisdom(const char *path, char *const *text)
+static s4_status write_wisdom(const char *path, const char *text)
 {
     char header[HEADER_BYTES];
-    size_t size[PRECISIONS];
-    uint64_t value = HASH_START;
-    for (int i = 0; i < PRECISIONS; i++) {
-        size[i] = strlen(text[i]);
-        value = hash(value, text[i], size[i]);
-    }
-    snprintf(header, sizeof header, "s4-wisdom 1 %zu %zu %016" PRIx64 "\n", size[0], size[1], value);
-    const char *const parts[] = {header, text[0], text[1]};
-    return write_file(path, parts, 1 + PRECISIONS);
+    size_t size = strlen(text);
+    snprintf(header, sizeof header, "s4-wisdom 2 %zu %016" PRIx64 "\n", size, hash(HASH_START, text, size));
+    const char *const parts[] = {header, text};
+    return write_file(path, parts, 2);
 }
 
 /* ---- tuning ------------------------------------------------------------------------------------------------------ */
 
-static void free_texts(char **text)
-{
-    for (int i = 0; i < PRECISIONS; i++) free(text[i]);
-}
-
 /* The wisdom of this process, which afterwards has none. */
 static s4_status take_wisdom(char **text)
 {
-    for (int i = 0; i < PRECISIONS; i++) text[i] = cpu_fft_wisdom(order[i]);
-    if (!text[0] || !text[1]) {
-        free_texts(text);
-        return cpu_host->fail(S4_ERROR_MEMORY, "no memory for FFT wisdom");
-    }
-    for (int i = 0; i < PRECISIONS; i++) cpu_fft_forget(order[i]);
+    *text = cpu_fft_wisdom();
+    if (!*text) return cpu_host->fail(S4_ERROR_MEMORY, "no memory for FFT wisdom");
+    cpu_fft_forget();
     return S4_OK;
-}
-
-static void give_wisdom(char *const *text)
-{
-    for (int i = 0; i < PRECISIONS; i++) cpu_fft_learn(order[i], text[i]);
 }
 
 /* Measures with the file's wisdom alone, so that only such goes into the file; *tuned is what to write. The process
  * afterwards has its own wisdom and that. `path` may be empty. The lock is held. */
 static s4_status measure(const s4_shape *shape, double seconds, const char *path, char **tuned)
 {
-    s4_dtype dtype[2];
-    int64_t length[2];
-    int count = cpu_fft_needs(shape, dtype, length);
-    char *own[PRECISIONS];
-    s4_status status = take_wisdom(own);
+    char *own;
+    s4_status status = take_wisdom(&own);
     if (status) return status;
     learn_file(path);
-    for (int i = 0; i < count && !status; i++) status = cpu_fft_measure(dtype[i], length[i], seconds);
+    if (cpu_fft_length(shape)) status = cpu_fft_measure(cpu_fft_length(shape), seconds);
     if (!status) learn_file(path); /* another process may have written it meanwhile */
     if (!status) status = take_wisdom(tuned);
-    if (!status) give_wisdom(tuned);
-    give_wisdom(own);
-    free_texts(own);
+    if (!status) cpu_fft_learn(*tuned);
+    cpu_fft_learn(own);
+    free(own);
     return status;
 }
 
 s4_status cpu_tune(s4_device *device, const s4_shape *shape, double seconds, char *path, size_t path_size)
 {
     (void)device;
-    char file[PATH_BYTES] = "", *tuned[PRECISIONS];
+    char file[PATH_BYTES] = "", *tuned;
     s4_status nowhere = wisdom_path(file);
     if (nowhere) file[0] = 0;
     if (path && path_size <= strlen(file))
@@ -238,10 +206,10 @@ s4_status cpu_tune(s4_device *device, const s4_shape *shape, double seconds, cha
     if (path) snprintf(path, path_size, "%s", file);
 
     cpu_fft_lock();
-    s4_status status = measure(shape, seconds, file, tuned);
+    s4_status status = measure(shape, seconds, file, &tuned);
     cpu_fft_unlock();
     if (status) return status;
     status = nowhere ? wisdom_path(file) : write_wisdom(file, tuned);
-    free_texts(tuned);
+    free(tuned);
     return status;
 }

@@ -1,8 +1,8 @@
 /*
- * The table of the GPU place and the module's only exported name. Set-up, recurrence and the chain back to raw
- * parameters belong to the host: their entries are NULL.
+ * The table of the GPU place and the module's only exported name. Eigen-decompositions and the set-up of layers outside
+ * plans belong to the host: their entries are NULL.
  */
-#include "gpu/device.h"
+#include "gpu/setup.h"
 
 static const s4_backend backend = {
     .version = S4_BACKEND_VERSION,
@@ -14,10 +14,20 @@ static const s4_backend backend = {
 
     .allocate = gpu_allocate,
     .release = gpu_release,
-    .to_device = gpu_to_device,
-    .to_host = gpu_to_host,
-    .synchronise = gpu_synchronise,
     .ledger = gpu_ledger,
+    .pin = gpu_pin,
+    .unpin = gpu_unpin,
+
+    .queue_create = gpu_queue_create,
+    .queue_destroy = gpu_queue_destroy,
+    .queue_use_stream = gpu_queue_use_stream,
+    .copy = gpu_copy,
+    .record = gpu_record,
+    .wait = gpu_wait,
+    .await = gpu_await,
+    .synchronise = gpu_synchronise,
+
+    .check = gpu_check_flags,
 
     .prepare = gpu_prepare,
     .unprepare = gpu_unprepare,
@@ -28,6 +38,15 @@ static const s4_backend backend = {
     .convolve_backward = gpu_convolve_backward,
     .correlate = gpu_correlate,
     .kernel_backward = gpu_kernel_backward,
+
+    .transform = gpu_transform_raw,
+    .read_out = gpu_read_out,
+    .step_system = gpu_step_system,
+    .step = gpu_step,
+    .states = gpu_states,
+    .states_backward = gpu_states_backward,
+    .state_gradients = gpu_state_gradients,
+    .chain = gpu_chain,
 };
 
 S4_API const s4_backend *s4_gpu_backend(const s4_host *host);

@@ -1,4 +1,4 @@
-/* Life of a device: finding it or saying why there is none, its stream, and what there is to tell about it. */
+/* Life of a device: finding it or saying why there is none, and what there is to tell about it. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -74,8 +74,7 @@ static s4_status start(s4_device *device)
                               "CUDA device %d (%s) has compute capability %d.%d, the oldest served is %d.%d",
                               device->number, device->name, properties.major, properties.minor, OLDEST_CAPABILITY / 10,
                               OLDEST_CAPABILITY % 10);
-    return gpu_check(cudaStreamCreateWithFlags(&device->stream, cudaStreamNonBlocking), "open",
-                     "cudaStreamCreateWithFlags");
+    return S4_OK;
 }
 
 s4_status gpu_open(const s4_open_options *options, s4_device **out)
@@ -91,6 +90,10 @@ s4_status gpu_open(const s4_open_options *options, s4_device **out)
                               count == 1 ? "is" : "are", count);
     s4_device *device = calloc(1, sizeof *device);
     if (!device) return gpu_host->fail(S4_ERROR_MEMORY, "open: %zu bytes of host memory", sizeof *device);
+    if (pthread_mutex_init(&device->lock, NULL)) {
+        free(device);
+        return gpu_host->fail(S4_ERROR_MEMORY, "open: no mutex");
+    }
     device->number = device_number;
     device->debug = debug && strcmp(debug, "1") == 0;
     s4_status status = gpu_enter(device, "open", &previous);
@@ -99,6 +102,7 @@ s4_status gpu_open(const s4_open_options *options, s4_device **out)
         gpu_leave(device, previous);
     }
     if (status) {
+        pthread_mutex_destroy(&device->lock);
         free(device);
         /* It is there and does not work: for the caller, the place is not available. The text stays. */
         return S4_ERROR_UNAVAILABLE;
@@ -109,13 +113,8 @@ s4_status gpu_open(const s4_open_options *options, s4_device **out)
 
 void gpu_close(s4_device *device)
 {
-    int previous;
     if (!device) return;
-    gpu_enter_to_release(device, &previous);
-    (void)cudaStreamSynchronize(device->stream);
-    (void)cudaStreamDestroy(device->stream);
-    (void)cudaGetLastError();
-    gpu_leave(device, previous);
+    pthread_mutex_destroy(&device->lock);
     free(device);
 }
 

@@ -2,8 +2,8 @@
  * The GPU place, seen from its own host code: an open device, how its calls are checked, and the FFT plans that a
  * shape needs.
  *
- * All work of a device goes to its one stream, in the order of the calls; nothing goes to the default stream. Every
- * entry of the table makes the device the current one and puts the caller's back.
+ * The work of a workspace goes through its queue (queue.c); nothing goes to the default stream. Every entry of the
+ * table makes the device the current one and puts the caller's back.
  */
 #ifndef GPU_DEVICE_H
 #define GPU_DEVICE_H
@@ -18,12 +18,24 @@
 struct s4_device {
     int number;
     int debug; /* S4_GPU_DEBUG=1: wait after each launch, so that an asynchronous error is met where it arose */
-    cudaStream_t stream;
+    pthread_mutex_t lock; /* of queues and what they are made of */
+    s4_queue *queues;
     char name[128];
     int64_t memory;
     int capability;
     atomic_llong launches, to_device, to_host;
 };
+
+struct s4_queue {
+    s4_queue *next;                /* of the device */
+    cudaStream_t stream[S4_LANES]; /* WORK: the caller's, or own_work */
+    cudaStream_t own_work;
+    cudaEvent_t event[S4_EVENTS];
+    void *flags; /* FLAGS in use since they were last read, or NULL: flags.c */
+};
+
+/* Where an operation's launches go. */
+static inline cudaStream_t gpu_stream(const s4_task *task) { return task->queue->stream[S4_LANE_WORK]; }
 
 /* ---- failures.c ---------------------------------------------------------------------------------------------- */
 
@@ -38,9 +50,9 @@ extern const s4_host *gpu_host;
 /* S4_OK, or S4_ERROR_DEVICE with a text: the operation, the call, CUDA's name and words for the error. */
 s4_status gpu_check(cudaError_t error, const char *operation, const char *call);
 s4_status gpu_check_fft(cufftResult result, const char *operation, const char *call);
-/* Counts a launch and checks it; waits for it in debug mode. */
-s4_status gpu_launched(s4_device *device, cudaError_t error, const char *operation, const char *kernel);
-s4_status gpu_launched_fft(s4_device *device, cufftResult result, const char *operation, const char *transform);
+/* Counts a launch into gpu_stream(task) and checks it; waits for it in debug mode. */
+s4_status gpu_launched(const s4_task *task, cudaError_t error, const char *operation, const char *kernel);
+s4_status gpu_launched_fft(const s4_task *task, cufftResult result, const char *operation, const char *transform);
 
 /* ---- device.c ------------------------------------------------------------------------------------------------ */
 
@@ -60,12 +72,23 @@ s4_status gpu_on_device(const s4_task *task, const char *name, s4_operation oper
 
 s4_status gpu_allocate(s4_device *device, size_t bytes, void **pointer);
 void gpu_release(s4_device *device, void *pointer);
-s4_status gpu_to_device(s4_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                        size_t height);
-s4_status gpu_to_host(s4_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch, size_t width,
-                      size_t height);
-s4_status gpu_synchronise(s4_device *device);
+s4_status gpu_pin(s4_device *device, void *pointer, size_t bytes);
+void gpu_unpin(s4_device *device, void *pointer);
 void gpu_ledger(s4_device *device, s4_device_ledger *ledger);
+
+/* ---- queue.c ------------------------------------------------------------------------------------------------- */
+
+s4_status gpu_queue_create(s4_device *device, s4_queue **queue);
+void gpu_queue_destroy(s4_device *device, s4_queue *queue);
+s4_status gpu_queue_use_stream(s4_device *device, s4_queue *queue, void *stream);
+s4_status gpu_copy(s4_device *device, s4_queue *queue, s4_lane lane, const s4_copy *copy);
+s4_status gpu_record(s4_device *device, s4_queue *queue, s4_lane lane, int event);
+s4_status gpu_wait(s4_device *device, s4_queue *queue, s4_lane lane, int event);
+s4_status gpu_await(s4_device *device, s4_queue *queue, int event);
+s4_status gpu_synchronise(s4_device *device, s4_queue *queue);
+/* For cleaning up, with the device current: until the operations of all its queues have ended. */
+void gpu_wait_for_queues(s4_device *device);
+int gpu_is_captured(cudaStream_t stream);
 
 /* ---- transforms.c -------------------------------------------------------------------------------------------- */
 
@@ -82,6 +105,11 @@ s4_status gpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *b
 void gpu_unprepare(s4_device *device, void *prepared);
 /* Transforms all rows of one tile. Two threads may do so with one `prepared` and different buffers. */
 s4_status gpu_transform_rows(const s4_task *task, gpu_transform which, void *rows, const char *operation);
+
+/* ---- set_up.c ------------------------------------------------------------------------------------------------- */
+
+/* Refuses what set-up cannot do here, if the plan has it on this place. */
+s4_status gpu_check_setup(const s4_shape *shape, const int64_t *bytes);
 
 /* ---- kernel.c, convolve.c ------------------------------------------------------------------------------------ */
 

@@ -30,21 +30,23 @@ s4_status gpu_check_fft(cufftResult result, const char *operation, const char *c
     return gpu_host->fail(S4_ERROR_DEVICE, "%s: %s failed: %s (%d)", operation, call, name, (int)result);
 }
 
-static s4_status wait_in_debug_mode(s4_device *device, const char *operation, const char *launched)
+/* What is only captured does not run yet. */
+static s4_status wait_in_debug_mode(const s4_task *task, const char *operation, const char *launched)
 {
-    return device->debug ? gpu_check(cudaStreamSynchronize(device->stream), operation, launched) : S4_OK;
+    if (!task->device->debug || gpu_is_captured(gpu_stream(task))) return S4_OK;
+    return gpu_check(cudaStreamSynchronize(gpu_stream(task)), operation, launched);
 }
 
-s4_status gpu_launched(s4_device *device, cudaError_t error, const char *operation, const char *kernel)
+s4_status gpu_launched(const s4_task *task, cudaError_t error, const char *operation, const char *kernel)
 {
     GPU_TRY(gpu_check(error, operation, kernel));
-    atomic_fetch_add(&device->launches, 1);
-    return wait_in_debug_mode(device, operation, kernel);
+    atomic_fetch_add(&task->device->launches, 1);
+    return wait_in_debug_mode(task, operation, kernel);
 }
 
-s4_status gpu_launched_fft(s4_device *device, cufftResult result, const char *operation, const char *transform)
+s4_status gpu_launched_fft(const s4_task *task, cufftResult result, const char *operation, const char *transform)
 {
     GPU_TRY(gpu_check_fft(result, operation, transform));
-    atomic_fetch_add(&device->launches, 1);
-    return wait_in_debug_mode(device, operation, transform);
+    atomic_fetch_add(&task->device->launches, 1);
+    return wait_in_debug_mode(task, operation, transform);
 }

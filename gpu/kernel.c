@@ -1,69 +1,139 @@
 /*
- * The kernel stage: effective parameters -> K, and dL/dK -> gradients of the effective parameters. The channels of a
- * block are taken tile by tile; a lane of a tile is a channel.
+ * The kernel stage: effective parameters -> K, and dL/dK -> gradients of the effective parameters. Those of a diagonal
+ * system are in diagonal.c. DPLR: the kernels of the block, (channel, kernel) with kernels inside, are taken in tiles
+ * of exactly tile_channels, the last filled up with zeros: a lane of a tile is a kernel. So one FFT plan serves all.
+ *
+ * A kernel that is not finite is an error, which names the first such channel and frequency or sample, where the host
+ * waits for the device anyway: when kernels are made at refresh, or to be handed out. Where they are made again in
+ * every forward and backward pass, which must not wait, nobody asks.
  */
-#include "gpu/device.h"
-#include "gpu/kernels/launchers.h"
+#include "gpu/kernel.h"
 
-/* The tile of the block's channels that begins `done` channels in. */
-static gpu_kernel_tile tile_at(const s4_task *task, int64_t done)
+gpu_system gpu_system_of(const s4_task *task)
 {
     const s4_shape *s = task->shape;
-    const int64_t left = task->channels - done;
-    return (gpu_kernel_tile){
-        .system = s4_system_view(s, task->buffer[S4_BUFFER_SYSTEM]),
-        .channel = task->channel + done,
-        .count = left < s->tile_channels ? left : s->tile_channels,
-        .lanes = s->tile_channels,
+    return (gpu_system){
+        .view = s4_system_view(s, task->buffer[S4_BUFFER_SYSTEM]),
         .d_model = s->d_model,
         .modes = s->modes,
         .rank = s->rank,
         .n_ssm = s->n_ssm,
+        .dt_modes = s->dt_modes,
+    };
+}
+
+unsigned long long *gpu_bad_index(const s4_task *task)
+{
+    const s4_shape *s = task->shape;
+    return s->resident || s->direction == S4_DIRECTION_KERNEL ? task->buffer[S4_BUFFER_KERNEL_TERMS] : NULL;
+}
+
+/* ---- DPLR -------------------------------------------------------------------------------------------------------- */
+
+/* The tile that begins with kernel `done` of the block. */
+static gpu_kernel_tile tile_at(const s4_task *task, int64_t done)
+{
+    const s4_shape *s = task->shape;
+    const int64_t left = task->channels * s->kernels - done;
+    return (gpu_kernel_tile){
+        .system = gpu_system_of(task),
+        .channel = task->channel,
+        .channels = task->channels,
+        .kernels = s->kernels,
+        .first = done,
+        .count = left < s->tile_channels ? left : s->tile_channels,
+        .lanes = s->tile_channels,
         .length = s->kernel_length,
         .rows = task->buffer[S4_BUFFER_KERNEL_ROWS],
+        .bad_index = gpu_bad_index(task),
     };
+}
+
+static s4_status dplr_kernels(const s4_task *task, const char *operation)
+{
+    const s4_shape *s = task->shape;
+    void *out = task->buffer[S4_BUFFER_KERNEL];
+    for (int64_t done = 0; done < task->channels * s->kernels; done += s->tile_channels) {
+        const gpu_kernel_tile tile = tile_at(task, done);
+        GPU_TRY(
+            gpu_launched(task, gpu_launch_kernel_spectrum(&tile, gpu_stream(task)), operation, "k_kernel_spectrum"));
+        GPU_TRY(gpu_transform_rows(task, GPU_KERNEL_INVERSE, tile.rows, operation));
+        GPU_TRY(gpu_launched(task, gpu_launch_kernel_store(&tile, s->dtype, out, gpu_stream(task)), operation,
+                             "k_kernel_store"));
+    }
+    return S4_OK;
+}
+
+static s4_status dplr_backward(const s4_task *task, const char *operation)
+{
+    const s4_shape *s = task->shape;
+    const double *gradient = task->buffer[S4_BUFFER_KERNEL_GRADIENT];
+    double *adjoint = task->buffer[S4_BUFFER_KERNEL_ADJOINT];
+    double *terms = (double *)task->buffer[S4_BUFFER_KERNEL_TERMS] + S4_GPU_KERNEL_INDEX;
+    const s4_system_gradient out = s4_system_gradient_view(s, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
+    for (int64_t done = 0; done < task->channels * s->kernels; done += s->tile_channels) {
+        const gpu_kernel_tile tile = tile_at(task, done);
+        GPU_TRY(gpu_launched(task, gpu_launch_gradient_load(&tile, gradient, gpu_stream(task)), operation,
+                             "k_gradient_load"));
+        GPU_TRY(gpu_transform_rows(task, GPU_KERNEL_FORWARD, tile.rows, operation));
+        GPU_TRY(gpu_launched(task, gpu_launch_kernel_adjoint(&tile, adjoint, gpu_stream(task)), operation,
+                             "k_kernel_adjoint"));
+        GPU_TRY(gpu_launched(task, gpu_launch_mode_sums(&tile, adjoint, terms, gpu_stream(task)), operation,
+                             "k_mode_sums"));
+        GPU_TRY(gpu_launched(task, gpu_launch_mode_gradients(&tile, terms, &out, gpu_stream(task)), operation,
+                             "k_mode_gradients"));
+    }
+    return S4_OK;
+}
+
+/* ---- both kinds of systems --------------------------------------------------------------------------------------- */
+
+static int64_t frequencies_of(int64_t length) { return length / 2 + 1; }
+static int64_t samples_of(int64_t length) { return length; }
+
+static const struct {
+    s4_status (*kernels)(const s4_task *task, const char *operation);
+    s4_status (*backward)(const s4_task *task, const char *operation);
+    int64_t (*points)(int64_t length); /* bad_index is (channel, kernel, point) */
+    const char *point, *causes;
+} kinds[] = {
+    [S4_MODE_DPLR] = {dplr_kernels, dplr_backward, frequencies_of, "frequency",
+                      "an eigenvalue of A is on the boundary of stability (0 at frequency 0), or out of range"},
+    [S4_MODE_DIAG] = {gpu_diagonal_kernels, gpu_diagonal_backward, samples_of, "sample",
+                      "an eigenvalue of A is 2 / dt (bilinear), grows beyond all bounds, or is out of range"},
+};
+
+/* Waits, and says what is not finite. */
+static s4_status check_finite(const s4_task *task, const unsigned long long *bad_index, const char *operation)
+{
+    const s4_shape *s = task->shape;
+    const int64_t points = kinds[s->mode].points(s->kernel_length), all_points = s->kernels * points;
+    unsigned long long bad;
+    GPU_TRY(gpu_check(cudaMemcpyAsync(&bad, bad_index, sizeof bad, cudaMemcpyDeviceToHost, gpu_stream(task)),
+                      operation, "cudaMemcpyAsync"));
+    GPU_TRY(gpu_check(cudaStreamSynchronize(gpu_stream(task)), operation, "cudaStreamSynchronize"));
+    if (bad == ~0ULL) return S4_OK;
+    const int64_t failed = (int64_t)bad;
+    return gpu_host->fail(
+        S4_ERROR_SINGULAR, "the kernel of channel %lld (row %lld of C) is not finite at %s %lld of 0 ... %lld: %s",
+        (long long)(failed / all_points), (long long)(failed % all_points / points), kinds[s->mode].point,
+        (long long)(failed % points), (long long)(points - 1), kinds[s->mode].causes);
 }
 
 static s4_status kernel(const s4_task *task)
 {
     static const char operation[] = "kernel";
-    s4_device *device = task->device;
-    const s4_shape *s = task->shape;
-    char *out = task->buffer[S4_BUFFER_KERNEL];
-    const int64_t row_bytes = s->kernel_length * (s->dtype == S4_F64 ? 8 : 4);
-    for (int64_t done = 0; done < task->channels; done += s->tile_channels) {
-        const gpu_kernel_tile tile = tile_at(task, done);
-        GPU_TRY(
-            gpu_launched(device, gpu_launch_kernel_spectrum(&tile, device->stream), operation, "k_kernel_spectrum"));
-        GPU_TRY(gpu_transform_rows(task, GPU_KERNEL_INVERSE, tile.rows, operation));
-        GPU_TRY(gpu_launched(device, gpu_launch_kernel_store(&tile, s->dtype, out + done * row_bytes, device->stream),
-                             operation, "k_kernel_store"));
-    }
-    return S4_OK;
+    unsigned long long *bad_index = gpu_bad_index(task);
+    if (bad_index)
+        GPU_TRY(gpu_check(cudaMemsetAsync(bad_index, 0xff, sizeof *bad_index, gpu_stream(task)), operation,
+                          "cudaMemsetAsync"));
+    GPU_TRY(kinds[task->shape->mode].kernels(task, operation));
+    return bad_index ? check_finite(task, bad_index, operation) : S4_OK;
 }
 
 static s4_status kernel_backward(const s4_task *task)
 {
-    static const char operation[] = "kernel backward";
-    s4_device *device = task->device;
-    const s4_shape *s = task->shape;
-    const double *gradient = task->buffer[S4_BUFFER_KERNEL_GRADIENT];
-    double *adjoint = task->buffer[S4_BUFFER_KERNEL_ADJOINT], *terms = task->buffer[S4_BUFFER_KERNEL_TERMS];
-    const s4_system_gradient out = s4_system_gradient_view(s, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
-    for (int64_t done = 0; done < task->channels; done += s->tile_channels) {
-        const gpu_kernel_tile tile = tile_at(task, done);
-        GPU_TRY(gpu_launched(device,
-                             gpu_launch_gradient_load(&tile, gradient + done * s->kernel_length, device->stream),
-                             operation, "k_gradient_load"));
-        GPU_TRY(gpu_transform_rows(task, GPU_KERNEL_FORWARD, tile.rows, operation));
-        GPU_TRY(gpu_launched(device, gpu_launch_kernel_adjoint(&tile, adjoint, device->stream), operation,
-                             "k_kernel_adjoint"));
-        GPU_TRY(gpu_launched(device, gpu_launch_mode_sums(&tile, adjoint, terms, device->stream), operation,
-                             "k_mode_sums"));
-        GPU_TRY(gpu_launched(device, gpu_launch_mode_gradients(&tile, terms, &out, device->stream), operation,
-                             "k_mode_gradients"));
-    }
-    return S4_OK;
+    return kinds[task->shape->mode].backward(task, "kernel backward");
 }
 
 s4_status gpu_kernel(const s4_task *task) { return gpu_on_device(task, "kernel", kernel); }

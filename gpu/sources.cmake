@@ -3,12 +3,28 @@ set(S4_GPU_HOST_SOURCES
     backend.c
     convolve.c
     device.c
+    diagonal.c
     failures.c
+    flags.c
     kernel.c
     memory.c
+    queue.c
+    set_up.c
+    states.c
     transforms.c)
 set(S4_GPU_KERNEL_SOURCES
+    kernels/chain.cu
     kernels/convolve.cu
     kernels/convolve_gradient.cu
+    kernels/convolve_kernel.cu
     kernels/kernel.cu
-    kernels/kernel_gradient.cu)
+    kernels/kernel_gradient.cu
+    kernels/vandermonde.cu
+    kernels/vandermonde_gradient.cu
+    kernels/read_out_gradient.cu
+    kernels/set_up.cu
+    kernels/state_gradients.cu
+    kernels/states.cu
+    kernels/states_backward.cu
+    kernels/step.cu
+    kernels/transforms.cu)

@@ -14,7 +14,7 @@ typedef struct transform {
 } transform;
 
 typedef struct prepared_shape {
-    pthread_mutex_t lock; /* a cuFFT plan holds its work area: setting it and executing belong together */
+    pthread_mutex_t lock; /* a cuFFT plan holds its stream and work area: setting them and executing belong together */
     transform transforms[GPU_TRANSFORM_COUNT];
 } prepared_shape;
 
@@ -48,7 +48,7 @@ static int is_used(const s4_shape *shape, const int64_t *bytes, gpu_transform wh
     return which != GPU_KERNEL_FORWARD || shape->direction == S4_DIRECTION_TRAINING;
 }
 
-static s4_status make(s4_device *device, const s4_shape *shape, const int64_t *bytes, gpu_transform which, transform *t)
+static s4_status make(const s4_shape *shape, const int64_t *bytes, gpu_transform which, transform *t)
 {
     const char *const name = properties[which].name;
     const int in_double = is_double(shape, which), inverse = properties[which].inverse;
@@ -69,7 +69,6 @@ static s4_status make(s4_device *device, const s4_shape *shape, const int64_t *b
                                               inverse ? complexes : reals, inverse ? &reals : &complexes, 1,
                                               inverse ? reals : complexes, types[in_double][inverse], rows, &t->work),
                           name, "cufftMakePlanMany64"));
-    GPU_TRY(gpu_check_fft(cufftSetStream(t->handle, device->stream), name, "cufftSetStream"));
     if (t->work > (size_t)bytes[properties[which].work])
         return gpu_host->fail(S4_ERROR_OUT_OF_BUDGET,
                               "%s (length %lld, %lld rows): cuFFT needs a work area of %zu bytes, the plan has %lld",
@@ -85,27 +84,11 @@ static void destroy(prepared_shape *p)
     free(p);
 }
 
-/* What this place computes. */
-static s4_status check_scope(const s4_shape *s)
-{
-    if (s->mode != S4_MODE_DPLR)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED, "mode %s is not offered by place gpu in this version; it has dplr",
-                              "diag");
-    if (s->kernels != 1)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED,
-                              "channels is %lld%s; place gpu has 1, in one direction, in this "
-                              "version",
-                              (long long)s->channels, s->bidirectional ? ", bidirectional" : "");
-    if (s->dt_modes != 1)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED, "untied dt is not offered by place gpu in this version");
-    return S4_OK;
-}
-
 s4_status gpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *bytes, void **prepared)
 {
     int previous;
     *prepared = NULL;
-    GPU_TRY(check_scope(shape));
+    GPU_TRY(gpu_check_setup(shape, bytes));
     prepared_shape *p = calloc(1, sizeof *p);
     if (!p) return gpu_host->fail(S4_ERROR_MEMORY, "prepare: %zu bytes of host memory", sizeof *p);
     if (pthread_mutex_init(&p->lock, NULL)) {
@@ -119,7 +102,7 @@ s4_status gpu_prepare(s4_device *device, const s4_shape *shape, const int64_t *b
     }
     for (int which = 0; which < GPU_TRANSFORM_COUNT && !status; which++)
         if (is_used(shape, bytes, (gpu_transform)which))
-            status = make(device, shape, bytes, (gpu_transform)which, &p->transforms[which]);
+            status = make(shape, bytes, (gpu_transform)which, &p->transforms[which]);
     if (status)
         destroy(p);
     else
@@ -133,7 +116,7 @@ void gpu_unprepare(s4_device *device, void *prepared)
     int previous;
     if (!prepared) return;
     gpu_enter_to_release(device, &previous);
-    (void)cudaStreamSynchronize(device->stream);
+    gpu_wait_for_queues(device); /* work may still use its tables */
     destroy(prepared);
     (void)cudaGetLastError();
     gpu_leave(device, previous);
@@ -164,12 +147,11 @@ s4_status gpu_transform_rows(const s4_task *task, gpu_transform which, void *row
         return gpu_host->fail(S4_ERROR_ORDER, "%s: the %s was not prepared", operation, properties[which].name);
     const cufftType type = types[is_double(task->shape, which)][properties[which].inverse];
     pthread_mutex_lock(&p->lock);
-    s4_status status = S4_OK;
-    if (t->work > 0)
+    s4_status status = gpu_check_fft(cufftSetStream(t->handle, gpu_stream(task)), operation, "cufftSetStream");
+    if (!status && t->work > 0)
         status = gpu_check_fft(cufftSetWorkArea(t->handle, task->buffer[properties[which].work]), operation,
                                "cufftSetWorkArea");
-    if (!status)
-        status = gpu_launched_fft(task->device, execute(t->handle, type, rows), operation, properties[which].name);
+    if (!status) status = gpu_launched_fft(task, execute(t->handle, type, rows), operation, properties[which].name);
     pthread_mutex_unlock(&p->lock);
     return status;
 }

@@ -22,6 +22,16 @@ extern "C" {
 
 /* ---- what the plan fixed ------------------------------------------------------------------------------------- */
 
+/* What the gradients that a call asks for need of SYSTEM_GRADIENT. An operation makes at least these parts; what it is
+ * not asked for costs nothing where leaving it out saves work. Operations that only make parts which nobody wants are
+ * not run. */
+typedef enum s4_wanted {
+    S4_WANTED_D = 1,     /* d */
+    S4_WANTED_C = 2,     /* c */
+    S4_WANTED_SYSTEM = 4 /* lambda, b, p, dt */
+} s4_wanted;
+#define S4_WANTED_KERNEL (S4_WANTED_C | S4_WANTED_SYSTEM) /* all that come through the kernel */
+
 typedef struct s4_shape {
     s4_direction direction;
     s4_dtype dtype;
@@ -42,40 +52,62 @@ typedef struct s4_shape {
     int rate_parity;          /* the stored C~ is used as it is */
     int threads;              /* CPU lanes */
     int states;               /* forward and backward with state in and out */
+    s4_place tensors;         /* where the caller's u, y, their gradients and states live */
     int resident;             /* spectra of all channels are kept */
     int64_t block_channels, block_batch;
+    int64_t stage_channels;   /* CPU: channels of a (batch, time, channel) tensor that are turned at a time; else 0 */
     int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length */
     int64_t tile_channels;    /* GPU: channels of one batched FFT of the kernel; constant for a length */
     double rate;
+    unsigned wanted;          /* training: bits of s4_wanted that a call may ask for: 0 for what is frozen */
 } s4_shape;
 
 /* ---- buffers ------------------------------------------------------------------------------------------------- */
 
 /*
- * Shapes of buffers; complex counts as two. nf = fft_length, F = nf/2 + 1; dt = dtype of the plan. Row
- * stride: s4_row_stride.
- * "lanes": CPU: one per thread; GPU: tile_channels for the kernel, tile_rows for the convolution.
+ * Shapes of buffers; complex counts as two. nf = fft_length, F = nf/2 + 1, on the CPU s4_ring_points; dt = dtype of the
+ * plan. Row stride: s4_row_stride.
+ * "lanes": CPU: one per thread; GPU: tile_channels for the kernel and set-up, tile_rows for the convolution.
  * Kept channels: d_model if resident, else block_channels; row of channel h: h if resident, else h - task->channel.
  * All buffers begin at multiples of 256 bytes; their contents are unknown at first.
  */
 typedef enum s4_buffer {
     S4_BUFFER_SYSTEM,            /* double, effective parameters of all channels: see s4_system_view */
+    S4_BUFFER_RAW,               /* double, GPU: raw parameters, see s4_raw_offset */
+    S4_BUFFER_RAW_GRADIENT,      /* double, GPU: gradients of raw parameters, the same layout without plain C */
+    S4_BUFFER_STAGE_GRADIENT,    /* the same on the host, on its way to the caller's */
+    S4_BUFFER_FLAGS,             /* int64 (S4_FLAGS), GPU: what operations found, see s4_backend.check */
     S4_BUFFER_SETUP_MATRICES,    /* double (threads, s4_setup_lane(n)): scratch of powers and solves */
     S4_BUFFER_STEP_SYSTEM,       /* double (H, s4_step_system): cpu/step_system.c */
     S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
-    S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): CPU scratch of states_backward */
-    S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place */
-    S4_BUFFER_KERNEL_TERMS,      /* double (lanes, s4_kernel_scratch) */
-    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, (1+R)^2, row stride of L), GPU, training: adjoints of the sums */
+    S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): scratch of states_backward */
+    S4_BUFFER_STATE_SUMS,        /* double (H, s4_state_sums(shape), N): sums of states_backward, see s4_state_sums */
+    S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place; CPU, DPLR:
+                                  * (lanes, kernels, row stride of L) */
+    S4_BUFFER_KERNEL_TERMS,      /* double: CPU (lanes, s4_cpu_kernel_scratch), GPU s4_gpu_kernel_scratch */
+    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, 1+2R, row stride of L), GPU, DPLR, training: factors of the sums'
+                                  * adjoints */
     S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
     S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
     S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, M, F): of forward and backward kernel together */
-    S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place */
-    S4_BUFFER_ROWS_DY,           /* dt (lanes, row stride of nf): the same of dy */
-    S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs */
-    S4_BUFFER_BLOCK_U,           /* dt (block_batch, block_channels, T), GPU: u, then y in its place */
-    S4_BUFFER_BLOCK_DY,          /* dt (block_batch, block_channels, T), GPU: dy, then du in its place */
-    S4_BUFFER_GRADIENT_SPECTRUM, /* double complex (channels of the block, M, F): sum over the batch of conj(U) * DY */
+    S4_BUFFER_ROWS_U,            /* dt (lanes, row stride of nf): padded u, then its spectrum, in place; CPU: complex
+                                  * (lanes, s4_ring_rows, F) */
+    S4_BUFFER_ROWS_DY,           /* GPU: dt (M, lanes, row stride of nf), the same of dy, or of outputs; CPU: complex
+                                  * (lanes, F) */
+    S4_BUFFER_ROWS_STAGE,        /* dt (lanes, 1 or in training 2, stage_channels, s4_stage_stride), CPU: rows of u, of dy */
+    S4_BUFFER_CONVOLVE_FFT_WORK, /* bytes, GPU: work area of the convolution's FFTs; before them, double (M, lanes,
+                                  * s4_skip_parts(T)): parts of sums of u dy */
+    S4_BUFFER_BLOCK_U,           /* dt (S4_SLOTS, block_batch, block_channels, T), GPU, tensors on the host: u */
+    S4_BUFFER_BLOCK_DY,          /* dt (S4_SLOTS, block_batch, M, block_channels, T), likewise: dy */
+    S4_BUFFER_BLOCK_OUT,         /* the same, likewise: y, or du (block_batch, block_channels, T) */
+    S4_BUFFER_BLOCK_STATE,       /* double (block_batch, block_channels, n, 2), likewise: state in and out */
+    S4_BUFFER_BLOCK_DSTATE,      /* the same: gradient of the state out, then in */
+    S4_BUFFER_LENGTHS,           /* int64 (batch), likewise */
+    S4_BUFFER_STAGE_U,           /* as BLOCK_U, on the host and pinned: on its way to the device */
+    S4_BUFFER_STAGE_DY,
+    S4_BUFFER_STAGE_OUT,
+    S4_BUFFER_GRADIENT_SPECTRUM, /* double complex (channels of the block, M, F): sum over the batch of conj(U) * DY;
+                                  * NULL if the shape wants nothing that comes through the kernel */
     S4_BUFFER_KERNEL_GRADIENT,   /* double (kernels, channels of the block, L): dL/dK */
     S4_BUFFER_SYSTEM_GRADIENT,   /* double, all channels: see s4_system_gradient_view */
     S4_BUFFER_CHUNK_SYSTEM,      /* dt (kept channels, s4_chunk_system): cpu/chunk.h */
@@ -92,6 +124,30 @@ static inline int64_t s4_row_stride(int64_t length)
     return (2 * (length / 2 + 1) + 15) / 16 * 16;
 }
 
+#define S4_VECTOR_LANES 8 /* doubles of the widest vector of a CPU */
+
+/* CPU: complex points that a padded row of the convolution has (cpu/level/ring.h): r 2^k >= fft_length/2, r = 1, 3, 5, with
+ * 2^k at least the square of as many numbers of the dtype as the widest vector of any level holds. */
+static inline int64_t s4_ring_points(const s4_shape *s)
+{
+    int64_t least = s->dtype == S4_F32 ? 256 : 64, best = 0;
+    for (int64_t factor = 1; factor <= 5; factor += 2) {
+        int64_t points = factor * least;
+        while (2 * points < s->fft_length) points *= 2;
+        if (!best || points < best) best = points;
+    }
+    return best;
+}
+/* CPU: rows that a thread has in ROWS_U: of several outputs, one more for their sum or product. */
+static inline int64_t s4_ring_rows(const s4_shape *s) { return s->channels > 1 ? 2 : 1; }
+
+/* CPU: reals from one staged row to the next; an odd number of cache lines, so that rows do not meet in one set. */
+static inline int64_t s4_stage_stride(const s4_shape *s) { return (s->length + 31) / 32 * 32 + 16; }
+
+/* On the GPU, sum over t of u dy is made of parts of so many samples. */
+#define S4_SKIP_PART 512
+static inline int64_t s4_skip_parts(int64_t length) { return (length + S4_SKIP_PART - 1) / S4_SKIP_PART; }
+
 /* A diagonal kernel is the product K[m j + i] = Re sum_n (c_n p_n^(m j)) p_n^i of two small matrices; m, a power of two. */
 static inline int64_t s4_vandermonde_width(int64_t length)
 {
@@ -100,14 +156,50 @@ static inline int64_t s4_vandermonde_width(int64_t length)
     return m;
 }
 
-/* Doubles of scratch that the kernel stage has per lane. DPLR: per mode, w and the sums of every pair of rows, there and
- * back. Diagonal: both matrices of the product, and what is kept per mode. */
-#define S4_DIAGONAL_TERMS 22
-static inline int64_t s4_kernel_scratch(const s4_shape *s)
+/* The same matrices on the CPU, padded: m to whole panels, the number of rows to whole vectors. */
+#define S4_VANDERMONDE_PANEL 32
+static inline int64_t s4_cpu_vandermonde_width(int64_t length)
 {
-    if (s->mode == S4_MODE_DPLR) return s->modes * (4 + 4 * (1 + s->rank) * (1 + s->rank));
+    int64_t m = s4_vandermonde_width(length);
+    return m < S4_VANDERMONDE_PANEL ? S4_VANDERMONDE_PANEL : m;
+}
+static inline int64_t s4_cpu_vandermonde_rows(int64_t length)
+{
+    int64_t m = s4_cpu_vandermonde_width(length);
+    return ((length + m - 1) / m + S4_VECTOR_LANES - 1) / S4_VECTOR_LANES * S4_VECTOR_LANES;
+}
+
+/* Scratch of the kernel stage on the CPU. DPLR: a tile of frequencies of what depends on mode and frequency, and sums over
+ * frequencies in lanes (cpu/cauchy.h). Diagonal: both matrices, a panel of samples twice, what is kept per mode, and its
+ * sums in lanes. */
+#define S4_CPU_DIAGONAL_TERMS (32 + 4 * S4_VECTOR_LANES)
+#define S4_CAUCHY_TILE 32 /* frequencies */
+static inline int64_t s4_cpu_kernel_scratch(const s4_shape *s)
+{
+    if (s->mode == S4_MODE_DIAG) {
+        int64_t m = s4_cpu_vandermonde_width(s->kernel_length), rows = s4_cpu_vandermonde_rows(s->kernel_length);
+        int64_t diagonal = 2 * s->modes * (m + rows) + 2 * S4_VANDERMONDE_PANEL * rows +
+                           S4_CPU_DIAGONAL_TERMS * s->modes;
+        return (diagonal + 7) / 8 * 8;
+    }
+    int64_t pairs = (1 + s->rank) * (s->kernels + s->rank);
+    int64_t count = S4_CAUCHY_TILE * (2 * s->modes + 5 + 6 * pairs) +
+                    s->modes * (2 + 2 * pairs) * (2 + S4_VECTOR_LANES);
+    return (count + 7) / 8 * 8;
+}
+
+/* Doubles of that scratch on the GPU, whose lanes are tile_channels rows of C~ (DPLR) or channels (diagonal). In front of
+ * all lanes' is the index of the first number of a kernel that is not finite. DPLR: sums per mode; diagonal: both matrices
+ * of the product, weights of the modes, sums over samples of every kernel, and for dss what the modes that grow give. */
+#define S4_GPU_KERNEL_INDEX 32
+static inline int64_t s4_gpu_mode_sums(int64_t rank) { return 2 + 2 * (1 + rank) * (1 + rank); }
+static inline int64_t s4_gpu_kernel_scratch(const s4_shape *s)
+{
+    int64_t n = s->modes, lanes = s->tile_channels;
+    if (s->mode == S4_MODE_DPLR) return S4_GPU_KERNEL_INDEX + lanes * n * s4_gpu_mode_sums(s->rank);
     int64_t m = s4_vandermonde_width(s->kernel_length), rows = (s->kernel_length + m - 1) / m;
-    return 2 * s->modes * (m + rows) + S4_DIAGONAL_TERMS * s->modes;
+    int64_t growing = s->discretisation == S4_DSS ? s->kernels * s->kernel_length : 0;
+    return S4_GPU_KERNEL_INDEX + lanes * (2 * n * (m + rows + 1 + 2 * s->kernels) + growing);
 }
 
 /* Doubles of scratch of a HiPPO initialisation: a complex N x N matrix, its eigenvalues, and the work areas of their search,
@@ -119,12 +211,88 @@ static inline int64_t s4_hippo_scratch(int64_t modes)
            (3 + 5 * state);
 }
 
-/* Doubles of set-up scratch a thread has: three N x N matrices and ten rows of N. */
+/* Modes in vectors of any width. */
+static inline int64_t s4_padded_modes(int64_t modes)
+{
+    return (modes + 7) / 8 * 8;
+}
+
+/* Doubles in which cpu/structured_power.c has a power of dA: inverses of differences of eigenvalues, two strips, two
+ * matrices of which it keeps some rows, dA, and rows; any rank. */
+static inline int64_t s4_structured_power(int64_t modes)
+{
+    int64_t padded = s4_padded_modes(modes), rows = (4 + 2 * 4 + 6) * S4_RANK_MAX + 2 * 4 + 12;
+    return modes * (4 * padded + 2 * 4 * 8 + 2 * 2 + 2) + rows * padded;
+}
+
+/* Doubles of set-up scratch a thread has: two N x N matrices, or a structured power in their place; one more matrix, and
+ * ten rows of N. */
+static inline int64_t s4_setup_front(int64_t modes)
+{
+    int64_t power = s4_structured_power(modes), dense = 2 * (2 * modes) * (2 * modes);
+    return power > dense ? power : dense;
+}
 static inline int64_t s4_setup_lane(int64_t modes)
 {
     int64_t state = 2 * modes;
-    return ((3 * state + 10) * state + 7) / 8 * 8;
+    return (s4_setup_front(modes) + (state + 10) * state + 7) / 8 * 8;
 }
+
+/* The same on the GPU, one lane per channel in work: three matrices, four where the gradient of a read-out needs one more,
+ * and rows. As many lanes as the device needs to be busy and some 30 MB hold; constant for a shape. */
+#define S4_GPU_SETUP_ROWS (2 + 2 * S4_RANK_MAX + 4)
+static inline int64_t s4_gpu_setup_matrices(const s4_shape *s)
+{
+    if (s->mode != S4_MODE_DPLR) return 0;
+    return s->states && s->direction == S4_DIRECTION_TRAINING ? 4 : 3;
+}
+static inline int64_t s4_gpu_setup_lane(const s4_shape *s)
+{
+    int64_t state = 2 * s->modes;
+    return ((s4_gpu_setup_matrices(s) * state + S4_GPU_SETUP_ROWS) * state + 7) / 8 * 8;
+}
+static inline int64_t s4_gpu_setup_lanes(const s4_shape *s)
+{
+    int64_t lanes = ((int64_t)1 << 20) / (4 * s->modes * s->modes);
+    if (lanes > 128) lanes = 128;
+    if (lanes > s->d_model) lanes = s->d_model;
+    return lanes < 1 ? 1 : lanes;
+}
+
+/* Blocks of samples on their way at a time. */
+#define S4_SLOTS 2
+
+/* What operations of the GPU place found, to be told when the work has been waited for. */
+#define S4_FLAGS 16
+
+/* Raw parameters in RAW: parameter p at s4_raw_offset(shape, p), shaped as s4_layer_parameter says; p = S4_PARAMETER_COUNT:
+ * plain C; one more: the end. */
+static inline int64_t s4_raw_offset(const s4_shape *s, int parameter)
+{
+    const int64_t modes = s->n_ssm * s->modes, c = 2 * s->kernels * s->d_model * s->modes;
+    int64_t count[S4_PARAMETER_COUNT + 1];
+    count[S4_PARAMETER_INV_DT] = s->d_model * s->dt_modes;
+    count[S4_PARAMETER_A_REAL] = count[S4_PARAMETER_A_IMAG] = modes;
+    count[S4_PARAMETER_B] = 2 * modes;
+    count[S4_PARAMETER_C] = c;
+    count[S4_PARAMETER_P] = 2 * s->rank * modes;
+    count[S4_PARAMETER_D] = s->channels * s->d_model;
+    count[S4_PARAMETER_COUNT] = s->mode == S4_MODE_DPLR ? c : 0;
+    int64_t offset = 0;
+    for (int p = 0; p < parameter; p++) offset += count[p];
+    return offset;
+}
+
+/*
+ * Rows (N) of STATE_SUMS per channel, in the real basis [Re x; Im x]; left and right are those of
+ * cpu/states_backward.c, summed over samples and batch:
+ *   mode      sum of left conj(right), mode by mode
+ *   input     sum of left u
+ *   along_p   (R) sum of left (right . p_r)
+ *   onto_p    (R) sum of right (left . dt p_r)
+ *   read_out  (M) gradient of the rows [2 Re C, -2 Im C] of plain C
+ */
+static inline int64_t s4_state_sums(const s4_shape *s) { return 2 + 2 * s->rank + s->channels; }
 
 #define S4_STEP_ROWS 2 /* a state and its scratch */
 
@@ -137,16 +305,34 @@ static inline int64_t s4_state_stride(int64_t length)
     return stride;
 }
 
-/* Doubles of scratch that states_backward has per thread: rows of N for those states, for a state and its adjoint, for
- * sums over samples of the channel (with two per column of P, and P twice) and for gradients of the read-outs; DPLR: a
- * matrix, too. */
-#define S4_STATE_ROWS 7
+/* Doubles of scratch that states_backward has per thread: rows of N for those states, for a state and its adjoint, and P
+ * twice; DPLR: a matrix, too, which state_gradients needs. */
+#define S4_STATE_ROWS 5
 static inline int64_t s4_state_lane(const s4_shape *s)
 {
     int64_t state = 2 * s->modes, stride = s4_state_stride(s->length);
-    int64_t rows = S4_STATE_ROWS + 4 * s->rank + s->channels + (s->length + stride - 1) / stride + stride + 1;
+    int64_t rows = S4_STATE_ROWS + 2 * s->rank + (s->length + stride - 1) / stride + stride + 1;
     return ((rows + (s->mode == S4_MODE_DPLR ? state : 0)) * state + 7) / 8 * 8;
 }
+
+/* On the GPU a lane of STATE_ROWS belongs to one row (b,h) in work: its sums, a state, two adjoints, and those states. As
+ * many lanes as the device needs to be busy and some 60 MB hold. */
+static inline int64_t s4_gpu_state_lane(const s4_shape *s)
+{
+    int64_t stride = s4_state_stride(s->length);
+    return (s4_state_sums(s) + 3 + (s->length + stride - 1) / stride + stride + 1) * 2 * s->modes;
+}
+static inline int64_t s4_gpu_state_lanes(const s4_shape *s)
+{
+    int64_t lanes = ((int64_t)1 << 23) / s4_gpu_state_lane(s), rows = s->block_batch * s->block_channels;
+    if (lanes > 4096) lanes = 4096;
+    if (lanes > rows) lanes = rows;
+    return lanes < 1 ? 1 : lanes;
+}
+
+/* Lanes of STEP_ROWS, one per row (b,h) in work, where two states do not fit shared memory. */
+#define S4_GPU_STEP_SHARED 384 /* modes */
+#define S4_GPU_STEP_LANES 1024
 
 /* Doubles of the recurrence of one channel. linear: dA in factors (diagonal layers: dA), dB, and C of every output; dense:
  * dA as a matrix; diagonal, of a DPLR layer: eigenvalues and eigenvectors of dA, and their inverse. */
@@ -254,7 +440,8 @@ static inline int64_t s4_system_count(const s4_shape *s)
            s->d_model * (s->dt_modes + s->channels);
 }
 
-/* Gradients with respect to the effective parameters, per channel (not yet summed over the copies' channels). */
+/* Gradients with respect to the effective parameters, per channel (not yet summed over the copies' channels). d alone has
+ * memory where nothing that comes through the kernel is wanted and no states are used. */
 typedef struct s4_system_gradient {
     double *lambda; /* (H,n,2) */
     double *b;      /* (H,n,2) */
@@ -265,25 +452,33 @@ typedef struct s4_system_gradient {
                      * chunked: by chunk_backward and chunk_gradient */
 } s4_system_gradient;
 
+/* Channels that all but d has memory for. */
+static inline int64_t s4_system_gradient_channels(const s4_shape *s)
+{
+    return s->states || (s->wanted & S4_WANTED_KERNEL) ? s->d_model : 0;
+}
 static inline s4_system_gradient s4_system_gradient_view(const s4_shape *s, double *base)
 {
+    int64_t channels = s4_system_gradient_channels(s);
     s4_system_gradient v;
     v.lambda = base;
-    v.b = v.lambda + s->d_model * s->modes * 2;
-    v.p = v.b + s->d_model * s->modes * 2;
-    v.c = v.p + s->rank * s->d_model * s->modes * 2;
-    v.dt = v.c + s->kernels * s->d_model * s->modes * 2;
-    v.d = v.dt + s->d_model * s->dt_modes;
+    v.b = v.lambda + channels * s->modes * 2;
+    v.p = v.b + channels * s->modes * 2;
+    v.c = v.p + s->rank * channels * s->modes * 2;
+    v.dt = v.c + s->kernels * channels * s->modes * 2;
+    v.d = v.dt + channels * s->dt_modes;
     return v;
 }
 static inline int64_t s4_system_gradient_count(const s4_shape *s)
 {
-    return s->d_model * (2 + s->rank + s->kernels) * s->modes * 2 + s->d_model * (s->dt_modes + s->channels);
+    int64_t channels = s4_system_gradient_channels(s);
+    return channels * (2 + s->rank + s->kernels) * s->modes * 2 + channels * s->dt_modes + s->d_model * s->channels;
 }
 
 /* ---- one operation ------------------------------------------------------------------------------------------- */
 
 typedef struct s4_device s4_device; /* a backend's own */
+typedef struct s4_queue s4_queue;   /* a backend's own: streams and events that a workspace's work goes through */
 
 /* Raw parameters, as s4_layer holds them. */
 typedef struct s4_raw {
@@ -299,18 +494,9 @@ typedef struct s4_strides {
     int64_t batch, channel, output, time;
 } s4_strides;
 
-/* What the gradients that a call asks for need of SYSTEM_GRADIENT. An operation makes at least these parts; what it is
- * not asked for costs nothing where leaving it out saves work. Operations that only make parts which nobody wants are
- * not run. */
-typedef enum s4_wanted {
-    S4_WANTED_D = 1,     /* d */
-    S4_WANTED_C = 2,     /* c */
-    S4_WANTED_SYSTEM = 4 /* lambda, b, p, dt */
-} s4_wanted;
-#define S4_WANTED_KERNEL (S4_WANTED_C | S4_WANTED_SYSTEM) /* all that come through the kernel */
-
 typedef struct s4_task {
     s4_device *device;
+    s4_queue *queue; /* of the workspace; NULL on the CPU */
     const s4_shape *shape;
     void *prepared;           /* what prepare returned */
     void *const *buffer;      /* [S4_BUFFER_COUNT], in the memory of this place; NULL where the plan has none */
@@ -319,20 +505,22 @@ typedef struct s4_task {
     int64_t length;            /* samples in this call, <= shape->length (step: any) */
 
     /* Tensors of the block in this place, dtype of the plan. Pointers are to element (row, channel, 0) of u and du, and to
-     * (row, output 0 of channel, 0) of y and dy. CPU: inside the caller's arrays; GPU: BLOCK_U and BLOCK_DY, where time
-     * strides are 1. */
+     * (row, output 0 of channel, 0) of y and dy. They lie inside the caller's arrays, with any strides, or, on the GPU
+     * where those are on the host, in BLOCK_U, BLOCK_DY and BLOCK_OUT, dense. */
     const void *u, *dy;
     void *y, *du; /* y may be u, du may be dy (M = 1); du may be NULL */
     s4_strides u_strides, y_strides, dy_strides, du_strides;
-    const int64_t *lengths; /* of batch row `row` and on: samples that count; NULL: all */
+    const int64_t *lengths; /* of batch row `row` and on: samples that count; NULL: all; in this place */
 
-    const double *state_in; /* (batch,H,n,2) or NULL; once operations only */
-    double *state_out;
-    const double *dstate_out; /* (batch,H,n,2) or NULL; states_backward only */
+    /* States (.., n, 2) of element (row, channel), or NULL; state_batch doubles from one batch row to the next. */
+    const double *state_in;
+    double *state_out;        /* may be state_in */
+    const double *dstate_out; /* states_backward only */
     double *dstate_in;        /* may be dstate_out */
+    int64_t state_batch;
 
-    const s4_raw *raw;             /* transform, c_tilde, chain */
-    const s4_gradients *gradients; /* chain */
+    const s4_raw *raw;             /* transform, read_out, step_system, chain; its pointers are of this place */
+    const s4_gradients *gradients; /* chain; pointers of this place */
     unsigned wanted;               /* backward: bits of s4_wanted */
 } s4_task;
 
@@ -422,6 +610,16 @@ typedef struct s4_host {
         ;
 } s4_host;
 
+typedef enum s4_lane { S4_LANE_WORK, S4_LANE_UP, S4_LANE_DOWN, S4_LANES } s4_lane;
+#define S4_EVENTS 16
+
+typedef struct s4_copy {
+    int to_device; /* 1: host to device; 0: device to host */
+    void *to;
+    const void *from;
+    size_t to_pitch, from_pitch, width, height;
+} s4_copy;
+
 typedef struct s4_device_ledger {
     int64_t launches, to_device, to_host;
 } s4_device_ledger;
@@ -445,14 +643,28 @@ typedef struct s4_backend {
     /* memory of the place; NULL for the CPU, whose memory comes from the context's hooks */
     s4_status (*allocate)(s4_device *device, size_t bytes, void **pointer);
     void (*release)(s4_device *device, void *pointer);
-    /* 2-D copies: `height` rows of `width` bytes. Host side pageable; when they return, the host side may be reused
-     * (to_device) or read (to_host). */
-    s4_status (*to_device)(s4_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                           size_t width, size_t height);
-    s4_status (*to_host)(s4_device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
-                         size_t width, size_t height);
-    s4_status (*synchronise)(s4_device *device); /* waits, and reports asynchronous errors */
     void (*ledger)(s4_device *device, s4_device_ledger *ledger);
+    /* Makes host memory fit for asynchronous copies, and gives it back. */
+    s4_status (*pin)(s4_device *device, void *pointer, size_t bytes);
+    void (*unpin)(s4_device *device, void *pointer);
+
+    /* Queues: three lanes (streams), and events between them. Operations run in lane WORK. */
+    s4_status (*queue_create)(s4_device *device, s4_queue **queue);
+    void (*queue_destroy)(s4_device *device, s4_queue *queue); /* waits for what is in it */
+    /* WORK becomes the caller's stream (a cudaStream_t); NULL: the queue's own again. Waits for what is in it. */
+    s4_status (*queue_use_stream)(s4_device *device, s4_queue *queue, void *stream);
+    /* 2-D copy, asynchronous in a lane: `height` rows of `width` bytes. The host side must stay as it is until the lane
+     * has got so far. */
+    s4_status (*copy)(s4_device *device, s4_queue *queue, s4_lane lane, const s4_copy *copy);
+    /* Event number `event` (0 .. S4_EVENTS - 1): lane reaches it; another lane, or the host, waits for it. An event that
+     * was never recorded is not waited for. */
+    s4_status (*record)(s4_device *device, s4_queue *queue, s4_lane lane, int event);
+    s4_status (*wait)(s4_device *device, s4_queue *queue, s4_lane lane, int event);
+    s4_status (*await)(s4_device *device, s4_queue *queue, int event);
+    s4_status (*synchronise)(s4_device *device, s4_queue *queue); /* the host waits for all lanes; asynchronous errors */
+    /* optional: after synchronise, what operations of this queue found: reads FLAGS and begins anew. S4_ERROR_NOT_FINITE,
+     * S4_ERROR_SINGULAR with a text, as the CPU place says it at once. */
+    s4_status (*check)(s4_device *device, s4_queue *queue, const s4_shape *shape, void *const *buffer);
 
     /* FFT plans and what else a shape needs; checks that work areas fit the buffers' bytes (S4_ERROR_OUT_OF_BUDGET
      * with both numbers). bytes[S4_BUFFER_COUNT] are the plan's. */
@@ -474,8 +686,11 @@ typedef struct s4_backend {
     s4_operation step_system; /* raw, SYSTEM -> STEP_SYSTEM (from plain C, made here if SYSTEM.c is C~) */
     s4_operation step;        /* STEP_SYSTEM, u, state_in -> y, state_out */
     s4_operation states;      /* STEP_SYSTEM, u, state_in -> y += response to state_in; state_out */
-    s4_operation states_backward; /* SYSTEM, STEP_SYSTEM, u, dy, state_in, dstate_out -> adds what states give to du and
-                                   * SYSTEM_GRADIENT; dstate_in; scratch SETUP_MATRICES, STATE_ROWS */
+    s4_operation states_backward; /* SYSTEM, STEP_SYSTEM, u, dy, state_in, dstate_out -> adds what states give to du;
+                                   * dstate_in; adds into STATE_SUMS, b ascending; a block with row == 0 begins from
+                                   * zero; scratch STATE_ROWS */
+    s4_operation state_gradients; /* SYSTEM, STEP_SYSTEM, STATE_SUMS -> adds to SYSTEM_GRADIENT, c being the leaf's;
+                                   * scratch SETUP_MATRICES, STATE_ROWS */
     s4_operation chain;       /* raw, SYSTEM, SYSTEM_GRADIENT -> gradients of raw parameters */
 
     /* optional: reads and writes FFT wisdom. load: called once when the place is opened, unless it is to be ignored. tune:

@@ -12,6 +12,8 @@
 #define HOST_BLOCK_BYTES ((int64_t)1 << 23)
 #define CHANNELS_PER_THREAD 4
 #define DEVICE_BLOCK_BYTES ((int64_t)1 << 29)
+/* Samples of one slot on their way to the device. */
+#define STAGED_BLOCK_BYTES ((int64_t)1 << 26)
 
 typedef struct choice {
     int resident;
@@ -30,6 +32,7 @@ static int fits(const s4_problem *problem, s4_shape *shape, choice blocks, s4_ma
 {
     evaluate(problem, shape, blocks, map);
     return (!problem->host_budget || map->peak[S4_PLACE_CPU] <= problem->host_budget) &&
+           (!problem->pinned_budget || map->staging <= problem->pinned_budget) &&
            (!problem->device_budget || map->peak[S4_PLACE_GPU] <= problem->device_budget);
 }
 
@@ -51,36 +54,51 @@ static int64_t largest(const s4_problem *problem, s4_shape *shape, choice *block
 }
 
 /* The choice that needs least: almost always one channel and one row at a time, but how buffers pack can favour a few
- * channels by some bytes. */
+ * channels by some bytes, and few channels whose spectra are kept need not be made again beside the rows in work. */
 static choice smallest(const s4_problem *problem, s4_shape *shape, s4_map *map)
 {
     choice least = {0, 1, 1};
     int64_t least_bytes = INT64_MAX;
-    for (int64_t channels = 1; channels <= 4 && channels <= shape->d_model; channels++) {
-        evaluate(problem, shape, (choice){0, channels, 1}, map);
-        int64_t bytes = map->peak[S4_PLACE_CPU] + map->peak[S4_PLACE_GPU];
-        if (bytes >= least_bytes) continue;
-        least_bytes = bytes;
-        least.channels = channels;
-    }
+    for (int resident = 0; resident <= (shape->fft_length > 0 || shape->chunk > 0); resident++)
+        for (int64_t channels = 1; channels <= 4 && channels <= shape->d_model; channels++) {
+            evaluate(problem, shape, (choice){resident, channels, 1}, map);
+            int64_t bytes = map->peak[S4_PLACE_CPU] + map->peak[S4_PLACE_GPU];
+            if (bytes >= least_bytes) continue;
+            least_bytes = bytes;
+            least = (choice){resident, channels, 1};
+        }
     return least;
 }
 
+/* Whether blocks of samples go to a GPU and back. */
+static int is_staged(const s4_problem *problem)
+{
+    s4_stage stage = problem->direction == S4_DIRECTION_STEP ? S4_STAGE_STEP : S4_STAGE_CONVOLVE;
+    return problem->placement.stage[stage] == S4_PLACE_GPU && problem->tensors == S4_PLACE_CPU;
+}
+
+static int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit > 1 ? limit : 1; }
+
 static choice comfortable(const s4_problem *problem, const s4_shape *shape)
 {
-    choice blocks = {.resident = shape->fft_length > 0 || shape->chunk > 0, .channels = shape->d_model, .batch = shape->batch};
+    choice blocks = {.resident = shape->fft_length > 0 || shape->chunk > 0,
+                     .channels = shape->d_model, .batch = shape->batch};
     int on_gpu = problem->placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU ||
                  problem->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_GPU;
-    int trains = shape->direction == S4_DIRECTION_TRAINING;
     int64_t limit = on_gpu ? DEVICE_BLOCK_BYTES : HOST_BLOCK_BYTES;
-    int64_t channel = 8 * (shape->kernel_length + shape->fft_length) + 1;
+    int64_t channel = 8 * (shape->kernel_length + shape->fft_length) + 1, row = 8 * shape->length;
+    int trains = shape->direction == S4_DIRECTION_TRAINING;
     if (shape->chunk) channel = 8 * (s4_chunk_system(shape) + (trains ? s4_chunk_sums(shape) : 0));
     int64_t least = on_gpu ? 1 : CHANNELS_PER_THREAD * shape->threads;
-    if (blocks.channels > limit / channel) blocks.channels = limit / channel;
+    blocks.channels = at_most(blocks.channels, limit / channel);
+    if (is_staged(problem)) {
+        limit = STAGED_BLOCK_BYTES / shape->channels;
+        blocks.channels = at_most(blocks.channels, limit / row);
+    }
     if (blocks.channels < least) blocks.channels = least;
     if (blocks.channels > shape->d_model) blocks.channels = shape->d_model;
-    int64_t row = 8 * shape->length * blocks.channels;
-    if (blocks.batch > limit / row) blocks.batch = limit / row > 1 ? limit / row : 1;
+    if (shape->fft_length || shape->chunk || is_staged(problem))
+        blocks.batch = at_most(blocks.batch, limit / (row * blocks.channels));
     return blocks;
 }
 
@@ -102,28 +120,35 @@ static int64_t largest_batch(const s4_problem *problem, const s4_shape *shape, s
     return low;
 }
 
-static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const int64_t *minimum, s4_map *map)
+/* The first budget that is below what the smallest choice needs. */
+static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const s4_map *least, s4_map *map)
 {
-    int on_host = problem->host_budget && minimum[S4_PLACE_CPU] > problem->host_budget;
-    int64_t needed = minimum[on_host ? S4_PLACE_CPU : S4_PLACE_GPU];
-    int64_t given = on_host ? problem->host_budget : problem->device_budget;
+    const struct {
+        const char *name;
+        int64_t needed, given;
+    } budgets[] = {{"host_budget", least->peak[S4_PLACE_CPU], problem->host_budget},
+                   {"pinned_budget", least->staging, problem->pinned_budget},
+                   {"device_budget", least->peak[S4_PLACE_GPU], problem->device_budget}};
+    int which = 0;
+    while (which < 2 && (!budgets[which].given || budgets[which].needed <= budgets[which].given)) which++;
     int64_t batch = largest_batch(problem, shape, map);
-    const char *which = on_host ? "host" : "device";
     if (batch)
         return s4_fail(S4_ERROR_OUT_OF_BUDGET,
-                       "%s_budget: %lld bytes are needed, %lld were given; the largest batch "
+                       "%s: %lld bytes are needed, %lld were given; the largest batch "
                        "that would fit is %lld of %lld",
-                       which, (long long)needed, (long long)given, (long long)batch, (long long)problem->batch);
-    return s4_fail(S4_ERROR_OUT_OF_BUDGET, "%s_budget: %lld bytes are needed, %lld were given; no batch would fit",
-                   which, (long long)needed, (long long)given);
+                       budgets[which].name, (long long)budgets[which].needed, (long long)budgets[which].given,
+                       (long long)batch, (long long)problem->batch);
+    return s4_fail(S4_ERROR_OUT_OF_BUDGET, "%s: %lld bytes are needed, %lld were given; no batch would fit",
+                   budgets[which].name, (long long)budgets[which].needed, (long long)budgets[which].given);
 }
 
 s4_status s4_budget_choose(const s4_problem *problem, s4_shape *shape, s4_map *map, int64_t *minimum)
 {
     choice least = smallest(problem, shape, map);
     int enough = fits(problem, shape, least, map);
+    s4_map smallest_map = *map;
     for (int place = 0; place < S4_PLACE_COUNT; place++) minimum[place] = map->peak[place];
-    if (!enough) return refuse(problem, shape, minimum, map);
+    if (!enough) return refuse(problem, shape, &smallest_map, map);
 
     choice wanted = comfortable(problem, shape);
     for (int resident = wanted.resident; resident >= 0; resident--) {

@@ -12,9 +12,9 @@
 #define D_MODEL_MAX ((int64_t)1 << 24)
 #define D_STATE_MAX ((int64_t)1 << 12)
 
-/* learning_rate_max, weight_decay */
-#define SLOW 0.001, 0.0
-#define FREE 0.0, -1.0
+/* learning_rate_max, weight_decay; no gradient */
+#define SLOW 0.001, 0.0, NULL
+#define FREE 0.0, -1.0, NULL
 
 static s4_status check_options(s4_layer_options *o)
 {
@@ -91,7 +91,7 @@ s4_status s4_layer_create(const s4_layer_options *options, s4_layer **layer)
     }
     made->plain_c = at;
     made->id = atomic_fetch_add(&next_id, 1);
-    made->version = 1;
+    s4_layer_touch(made, S4_PARAMETER_ALL);
     *layer = made;
     return S4_OK;
 }
@@ -123,13 +123,29 @@ s4_status s4_layer_parameter(s4_layer *layer, s4_parameter which, s4_parameter_v
     return S4_OK;
 }
 
+s4_status s4_layer_parameter_gradient(s4_layer *layer, s4_parameter which, const s4_gradients *gradients,
+                                      s4_parameter_view *view)
+{
+    if (!gradients) return s4_fail(S4_ERROR_ARGUMENT, "gradients is NULL");
+    S4_TRY(s4_layer_parameter(layer, which, view));
+    view->gradient = view->count ? gradients->parameter[which] : NULL;
+    return S4_OK;
+}
+
+void s4_layer_touch(s4_layer *layer, unsigned mask)
+{
+    layer->version++;
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        if (mask >> p & 1) layer->changed_at[p] = layer->version;
+}
+
 s4_status s4_layer_changed(s4_layer *layer, unsigned mask)
 {
     const unsigned not_in_c = (1u << S4_PARAMETER_B) | (1u << S4_PARAMETER_D); /* C~ does not depend on these */
     if (!layer) return s4_fail(S4_ERROR_ARGUMENT, "layer is NULL");
     if (mask & ~S4_PARAMETER_ALL)
         return s4_fail(S4_ERROR_ARGUMENT, "mask is 0x%x, must be within 0x%x", mask, S4_PARAMETER_ALL);
-    if (mask) layer->version++;
+    if (mask) s4_layer_touch(layer, mask);
     if (mask & ~not_in_c) layer->keeps_plain = 0;
     return S4_OK;
 }
@@ -145,7 +161,7 @@ s4_status s4_layer_set_length(s4_layer *layer, int64_t length)
     if (length < 0) return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be >= 0", (long long)length);
     layer->c_length = length;
     layer->keeps_plain = 0;
-    layer->version++;
+    s4_layer_touch(layer, 1u << S4_PARAMETER_C);
     return S4_OK;
 }
 

@@ -13,7 +13,11 @@ struct s4_layer {
     int keeps_plain;
     int64_t c_length;    /* 0: C is plain */
     uint64_t id, version; /* the version grows with every change */
+    uint64_t changed_at[S4_PARAMETER_COUNT]; /* version that last changed a parameter, or what it stands for */
 };
+
+/* A new version, in which the parameters of `mask` are others. */
+void s4_layer_touch(s4_layer *layer, unsigned mask);
 
 /* The layer's raw parameters and shape as backends see them. `rate` multiplies dt. */
 s4_raw s4_layer_raw(const s4_layer *layer);

@@ -68,7 +68,7 @@ s4_status s4_layer_setup(s4_context *context, s4_layer *layer, int64_t length)
         memcpy(C, s.new_c, c_bytes);
         layer->c_length = length;
         if (!length) layer->keeps_plain = 0;
-        layer->version++;
+        s4_layer_touch(layer, 1u << S4_PARAMETER_C);
     }
     release(&s);
     return status;

@@ -11,8 +11,11 @@
 
 static void list_operations(const s4_shape *shape, const s4_placement *placement, s4_map *map)
 {
+    unsigned wanted = shape->wanted | S4_WANTED_DU | S4_WANTED_STATE; /* what a call may ask for */
     for (int i = 0; i < s4_operation_row_count; i++)
-        if (s4_operation_rows[i].active(shape, placement)) map->operation[map->operation_count++] = &s4_operation_rows[i];
+        if (s4_operation_rows[i].active(shape, placement) &&
+            s4_operation_wanted(&s4_operation_rows[i], wanted))
+            map->operation[map->operation_count++] = &s4_operation_rows[i];
 }
 
 /* Widens [first, last] to the whole run of operations around i that are repeated at least at `level`: what enters a
@@ -32,7 +35,7 @@ static int find_lifetime(const s4_map *map, const s4_shape *shape, const s4_plac
     int used[S4_OPERATIONS_MAX];
     buffer->first = -1;
     for (int i = 0; i < map->operation_count; i++) {
-        used[i] = (s4_operation_uses(map->operation[i], placement, buffer->place) >> buffer->buffer) & 1;
+        used[i] = (int)(s4_operation_uses(map->operation[i], placement, buffer->place) >> buffer->buffer & 1);
         if (!used[i]) continue;
         if (buffer->first < 0) buffer->first = i;
         buffer->last = i;
@@ -47,6 +50,8 @@ static int find_lifetime(const s4_map *map, const s4_shape *shape, const s4_plac
                 outermost = map->operation[j]->loop;
         if (map->operation[i]->loop > outermost) cover_loop(map, i, (s4_loop)(outermost + 1), buffer);
     }
+    for (int i = 0; s4_buffer_travels(buffer->buffer) && i < map->operation_count; i++)
+        if (used[i] && map->operation[i]->loop > S4_LOOP_ONCE) cover_loop(map, i, S4_LOOP_CHANNELS, buffer);
     if (persists) buffer->last = map->operation_count - 1;
     return 1;
 }
@@ -122,6 +127,9 @@ void s4_map_make(const s4_shape *shape, const s4_placement *placement, s4_map *m
             buffer.bytes = s4_buffer_bytes(buffer.buffer, shape, buffer.place);
             if (!buffer.bytes) continue;
             map->buffer[map->buffer_count++] = buffer;
+            if (buffer.buffer == S4_BUFFER_STAGE_U || buffer.buffer == S4_BUFFER_STAGE_DY ||
+                buffer.buffer == S4_BUFFER_STAGE_OUT)
+                map->staging += buffer.bytes;
         }
     }
     place_buffers(map);

@@ -25,6 +25,8 @@ static const char *const transforms[] = {"none", "exp", "relu", "sigmoid", "soft
 static const char *const inits[] = {"legs",     "legt",      "lagt",      "fourier",   "hippo",    "diag-lin",
                                     "diag-inv", "diag-inv2", "diag-quad", "diag-real", "diag-legs"};
 
+static const char *const parameters[] = {"inv_dt", "A_real", "A_imag", "B", "P", "C", "D"};
+
 static const char *name(const char *const *table, int count, int value)
 {
     return value >= 0 && value < count ? table[value] : "?";
@@ -55,6 +57,7 @@ const char *s4_transform_name(s4_transform transform) { return name(transforms, 
 
 const char *s4_discretisation_name(s4_discretisation d) { return name(discretisations, COUNT(discretisations), (int)d); }
 const char *s4_layout_name(s4_layout layout) { return name(layouts, COUNT(layouts), (int)layout); }
+const char *s4_parameter_name(s4_parameter which) { return name(parameters, COUNT(parameters), (int)which); }
 const char *s4_init_name(s4_init init) { return name(inits, COUNT(inits), (int)init); }
 
 size_t s4_dtype_size(s4_dtype dtype)
@@ -80,6 +83,7 @@ PARSER(s4_transform, s4_transform_parse, "transform", transforms, COUNT(transfor
 PARSER(s4_discretisation, s4_discretisation_parse, "discretisation", discretisations, COUNT(discretisations))
 PARSER(s4_layout, s4_layout_parse, "layout", layouts, COUNT(layouts))
 PARSER(s4_init, s4_init_parse, "init", inits, COUNT(inits))
+PARSER(s4_parameter, s4_parameter_parse, "parameter", parameters, COUNT(parameters))
 
 const char *s4_version(void) { return S4_VERSION_TEXT; }
 

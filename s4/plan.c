@@ -11,8 +11,9 @@
 
 #define MIB ((int64_t)1 << 20)
 
-/* What FFTW holds inside: twiddle tables, and for lengths with large primes a padded transform, in the plan and once
- * more in every thread that executes it; 16 MiB for handles and thread stacks. */
+/* Twiddles of the convolution (at most 14 bytes a sample of the FFT); what FFTW holds inside for DPLR kernels: twiddle
+ * tables, and for lengths with large primes a padded transform, in the plan and once more in every thread that executes
+ * it; 16 MiB for handles and thread stacks. */
 static int64_t host_reserve(const s4_problem *problem, const s4_shape *shape)
 {
     int64_t reserve = 16 * MIB;
@@ -41,6 +42,7 @@ static void fill_info(s4_plan *plan, const int64_t *minimum)
     info->resident = plan->shape.resident;
     info->host_peak = plan->map.peak[S4_PLACE_CPU];
     info->device_peak = plan->map.peak[S4_PLACE_GPU];
+    info->pinned = plan->map.staging;
     info->host_minimum = minimum[S4_PLACE_CPU];
     info->device_minimum = minimum[S4_PLACE_GPU];
     info->host_reserve = host_reserve(&plan->problem, &plan->shape);
@@ -49,7 +51,8 @@ static void fill_info(s4_plan *plan, const int64_t *minimum)
     info->operations = plan->map.operation_count;
     for (int i = 0; i < plan->map.operation_count; i++) {
         int64_t to_device, to_host;
-        s4_operation_moves(plan->map.operation[i], &plan->shape, &plan->problem.placement, &to_device, &to_host);
+        s4_operation_moves(plan->map.operation[i], &plan->shape, &plan->problem.placement, plan->shape.batch,
+                           plan->shape.length, &to_device, &to_host);
         info->to_device += to_device;
         info->to_host += to_host;
     }

@@ -15,9 +15,11 @@
 #define THREADS_MAX 1024
 #define BYTES_MAX ((int64_t)1 << 60)
 
-/* Rows of one batched FFT on the GPU: about this many elements, constant for a problem so that bits are, too. */
+/* Rows of one batched FFT on the GPU, with their products for every output: about this many elements, constant for a
+ * problem so that bits are, too. */
 #define TILE_ELEMENTS ((int64_t)1 << 22)
-#define TILE_ROWS_MAX 256
+#define STAGE_ELEMENTS ((int64_t)1 << 18) /* of a thread: a part of its cache */
+#define TILE_ROWS_MAX 2048
 #define TILE_CHANNELS_MAX 64
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
@@ -41,7 +43,11 @@ static s4_status check_choices(const s4_problem *p)
     for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
         S4_TRY(s4_check_range("placement", p->placement.stage[stage], S4_PLACE_CPU, S4_PLACE_AUTO));
     S4_TRY(s4_check_range("discretisation", p->discretisation, S4_BILINEAR, S4_DSS));
+    S4_TRY(s4_check_range("tensors", p->tensors, S4_PLACE_CPU, S4_PLACE_GPU));
     S4_TRY(s4_check_range("layout", p->layout, S4_LAYOUT_BHL, S4_LAYOUT_BLH));
+    if (p->frozen & ~S4_PARAMETER_ALL)
+        return s4_fail(S4_ERROR_ARGUMENT, "frozen is 0x%x, must have bits 1 << s4_parameter only, those of 0x%x",
+                       p->frozen, S4_PARAMETER_ALL);
     if (p->mode == S4_MODE_DPLR && p->discretisation != S4_BILINEAR)
         return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
                        s4_discretisation_name(p->discretisation));
@@ -80,6 +86,7 @@ static s4_status check_sizes(const s4_problem *p)
         return s4_fail(S4_ERROR_ARGUMENT, "n_ssm is %lld, must divide d_model %lld", (long long)p->n_ssm,
                        (long long)p->d_model);
     S4_TRY(s4_check_range("threads", p->threads, 1, THREADS_MAX));
+    S4_TRY(s4_check_range("pinned_budget", p->pinned_budget, 0, INT64_MAX));
     S4_TRY(s4_check_range("host_budget", p->host_budget, 0, INT64_MAX));
     S4_TRY(s4_check_range("device_budget", p->device_budget, 0, INT64_MAX));
     if (!(p->rate > 0) || !isfinite(p->rate))
@@ -119,15 +126,28 @@ static void fill_defaults(s4_problem *p)
     if (!p->channels) p->channels = 1;
     if (p->rate == 0) p->rate = 1;
     if (!p->threads) p->threads = s4_processors();
-    for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
-        if (p->placement.stage[stage] == S4_PLACE_AUTO) p->placement.stage[stage] = S4_PLACE_CPU;
+    for (int stage = 0; stage < S4_STAGE_COUNT; stage++) {
+        if (p->placement.stage[stage] != S4_PLACE_AUTO) continue;
+        p->placement.stage[stage] = S4_PLACE_CPU;
+        p->placement_reason = "auto is cpu: no context was asked what it has (s4_placement_choose)";
+    }
     p->placement.stage[S4_STAGE_INIT] = S4_PLACE_CPU; /* eigen-decompositions run on the host whatever is asked */
+}
+
+/* Tensors in device memory are of use to operations there only. */
+static s4_status check_tensors(const s4_problem *p)
+{
+    s4_stage stage = p->direction == S4_DIRECTION_STEP ? S4_STAGE_STEP : S4_STAGE_CONVOLVE;
+    if (p->tensors == S4_PLACE_CPU || p->placement.stage[stage] == S4_PLACE_GPU) return S4_OK;
+    return s4_fail(S4_ERROR_UNSUPPORTED, "tensors are on the gpu, but stage %s is placed on the cpu",
+                   s4_stage_name(stage));
 }
 
 s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
 {
     S4_TRY(check_choices(p));
     fill_defaults(p);
+    S4_TRY(check_tensors(p));
     S4_TRY(check_sizes(p));
     S4_TRY(s4_algorithm_settle(p));
     int convolves = p->direction == S4_DIRECTION_FORWARD || p->direction == S4_DIRECTION_TRAINING;
@@ -154,10 +174,17 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .rate_parity = p->rate_parity && p->mode == S4_MODE_DPLR && p->kernel_length > 0,
         .threads = p->threads,
         .states = carries_states(p),
+        .tensors = p->tensors,
         .rate = p->rate,
+        .wanted = p->direction == S4_DIRECTION_TRAINING ? s4_wanted_by(S4_PARAMETER_ALL & ~p->frozen, p->rank) : 0,
     };
+    if (by_fft && p->layout == S4_LAYOUT_BLH && p->channels == 1 && p->d_model > 1) {
+        int64_t line = p->dtype == S4_F32 ? 16 : 8; /* 64 bytes */
+        shape->stage_channels = clamp(clamp(STAGE_ELEMENTS / s4_stage_stride(shape), line / 4, line), 1, p->d_model);
+    }
     if (by_fft)
-        shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length, 1, TILE_ROWS_MAX), 1, p->batch * p->d_model);
+        shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length / p->channels, 1, TILE_ROWS_MAX), 1,
+                                 p->batch * p->d_model);
     if (p->kernel_length)
         shape->tile_channels = clamp(clamp(TILE_ELEMENTS / p->kernel_length, 1, TILE_CHANNELS_MAX), 1, p->d_model);
     return S4_OK;

@@ -56,7 +56,15 @@ static void write_table(const s4_plan *plan, const s4_plan_info *info, text_buff
            (long long)(info->chunk ? info->chunk : info->fft_length), (long long)info->block_channels,
            (long long)info->block_batch, info->chunk ? "chunk matrices" : "kernel spectra",
            info->resident ? "kept" : "made block by block");
-    append(text, "parameters and what depends on them only: double, on the host from set-up on\n\n");
+    if (p->direction == S4_DIRECTION_TRAINING) {
+        append(text, "frozen:");
+        for (int which = 0; which < S4_PARAMETER_COUNT; which++)
+            if (p->frozen >> which & 1) append(text, " %s", s4_parameter_name((s4_parameter)which));
+        append(text, p->frozen ? "\n" : " nothing\n");
+    }
+    if (p->placement_reason) append(text, "%s\n", p->placement_reason);
+    append(text, "u, y and their gradients on the %s; parameters and what depends on them only: double, masters on the host\n\n",
+           p->tensors == S4_PLACE_GPU ? "gpu" : "host");
     append(text, "%4s  %-21s %-9s %-5s %-9s %s\n", "", "operation", "stage", "place", "phase", "repeated");
     for (int64_t i = 0; i < info->operations; i++) {
         s4_operation_info o;
@@ -76,6 +84,7 @@ static void write_table(const s4_plan *plan, const s4_plan_info *info, text_buff
            (long long)info->host_reserve);
     append(text, "%-8s %18lld %18lld %18lld\n", "device", (long long)info->device_peak, (long long)info->device_minimum,
            (long long)info->device_reserve);
+    if (info->pinned) append(text, "pinned: %lld bytes of the host's peak\n", (long long)info->pinned);
     append(text, "moved: %lld bytes to the device, %lld bytes to the host\n", (long long)info->to_device,
            (long long)info->to_host);
 }
@@ -106,6 +115,8 @@ static cJSON *make_json(const s4_plan *plan, const s4_plan_info *info)
     cJSON *placement = cJSON_AddObjectToObject(root, "placement");
     for (int stage = 0; stage < S4_STAGE_COUNT; stage++)
         cJSON_AddStringToObject(placement, s4_stage_name((s4_stage)stage), s4_place_name(p->placement.stage[stage]));
+    if (p->placement_reason) cJSON_AddStringToObject(root, "placement_reason", p->placement_reason);
+    cJSON_AddStringToObject(root, "tensors", s4_place_name(p->tensors));
     cJSON_AddStringToObject(root, "algorithm", s4_algorithm_name(p->algorithm));
     number(root, "fft_length", info->fft_length);
     number(root, "chunk", info->chunk);
@@ -113,6 +124,11 @@ static cJSON *make_json(const s4_plan *plan, const s4_plan_info *info)
     number(blocks, "channels", info->block_channels);
     number(blocks, "batch", info->block_batch);
     cJSON_AddBoolToObject(root, "resident", info->resident);
+    cJSON *frozen = cJSON_AddArrayToObject(root, "frozen");
+    for (int which = 0; which < S4_PARAMETER_COUNT; which++) {
+        cJSON *name = p->frozen >> which & 1 ? cJSON_CreateString(s4_parameter_name((s4_parameter)which)) : NULL;
+        if (name && !cJSON_AddItemToArray(frozen, name)) cJSON_Delete(name);
+    }
     cJSON *buffers = cJSON_AddArrayToObject(root, "buffers");
     for (int64_t i = 0; i < info->buffers; i++) {
         s4_buffer_info b;
@@ -147,6 +163,7 @@ static cJSON *make_json(const s4_plan *plan, const s4_plan_info *info)
     number(transfers, "to_host", info->to_host);
     number(root, "host_peak", info->host_peak);
     number(root, "device_peak", info->device_peak);
+    number(root, "pinned", info->pinned);
     number(root, "host_minimum", info->host_minimum);
     number(root, "device_minimum", info->device_minimum);
     number(root, "host_reserve", info->host_reserve);

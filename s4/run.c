@@ -66,8 +66,10 @@ static s4_strides make_strides(const s4_plan *plan, const int64_t *given, int64_
     return (s4_strides){outputs * H * length, length, H * length, 1};
 }
 
-static s4_status check_lengths(const int64_t *lengths, int64_t batch, int64_t length)
+/* Those in device memory are the caller's to keep in their bounds. */
+static s4_status check_lengths(const s4_plan *plan, const int64_t *lengths, int64_t batch, int64_t length)
 {
+    if (plan->shape.tensors == S4_PLACE_GPU) return S4_OK;
     for (int64_t b = 0; lengths && b < batch; b++)
         if (lengths[b] < 0 || lengths[b] > length)
             return s4_fail(S4_ERROR_ARGUMENT, "lengths[%lld] is %lld, must be in 0 .. %lld", (long long)b,
@@ -97,22 +99,6 @@ static s4_status check_states(const s4_plan *plan, const char *given, const char
     if (!plan->shape.states)
         return s4_fail(S4_ERROR_ARGUMENT, "%s is given, but the plan was made without states", given);
     if (same) return s4_fail(S4_ERROR_ARGUMENT, "%s; with states they must differ", pair);
-    return S4_OK;
-}
-
-/* Staging for the GPU takes dense rows in this version. */
-static s4_status check_staged(const s4_call *call)
-{
-    const s4_plan *plan = call->plan;
-    if (plan->problem.placement.stage[S4_STAGE_CONVOLVE] != S4_PLACE_GPU) return S4_OK;
-    int64_t H = plan->shape.d_model, T = call->length;
-    const s4_strides *all[] = {&call->u_strides, &call->y_strides, &call->dy_strides, &call->du_strides};
-    for (int i = 0; i < 4; i++)
-        if (all[i]->batch && (all[i]->time != 1 || all[i]->channel != T || all[i]->batch != H * T))
-            return s4_fail(S4_ERROR_UNSUPPORTED,
-                           "convolve on the gpu takes dense (batch, channel, time) tensors in this "
-                           "version");
-    if (call->lengths) return s4_fail(S4_ERROR_UNSUPPORTED, "convolve on the gpu takes no lengths in this version");
     return S4_OK;
 }
 
@@ -166,6 +152,9 @@ s4_status s4_plan_refresh(const s4_plan *plan, const s4_layer *layer, s4_workspa
     s4_raw raw = s4_layer_raw(layer);
     s4_call call = {
         .plan = plan, .workspace = workspace, .batch = plan->shape.batch, .length = plan->shape.length, .raw = &raw};
+    int known = workspace->plan_id == plan->id && workspace->layer_id == layer->id;
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        if (!known || layer->changed_at[p] > workspace->layer_version) call.changed |= 1u << p;
     workspace->plan_id = 0;
     S4_TRY(s4_execute(&call, S4_PHASE_REFRESH));
     workspace->plan_id = plan->id;
@@ -199,7 +188,7 @@ s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspa
                         : given.state_out ? "state_out"
                                           : NULL,
                         "y is u", given.y == given.u));
-    S4_TRY(check_lengths(given.lengths, given.batch, given.length));
+    S4_TRY(check_lengths(plan, given.lengths, given.batch, given.length));
     s4_call call = {.plan = plan,
                     .workspace = workspace,
                     .batch = given.batch,
@@ -212,8 +201,24 @@ s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspa
                     .state_in = given.state_in,
                     .state_out = given.state_out};
     S4_TRY(check_alias(plan, "u and y", call.u, &call.u_strides, call.y, &call.y_strides));
-    S4_TRY(check_staged(&call));
     return s4_execute(&call, S4_PHASE_FORWARD);
+}
+
+/* What a call asks for: bits of s4_wanted and s4_wanted_too. No parameter may be frozen. */
+static s4_status read_wishes(const s4_plan *plan, const s4_backward_io *io, unsigned *wanted)
+{
+    unsigned parameters = 0; /* bits 1 << s4_parameter */
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
+        if (!io->gradients.parameter[p]) continue;
+        if (plan->problem.frozen >> p & 1)
+            return s4_fail(S4_ERROR_ARGUMENT, "a gradient of %s is asked for, but the plan was made with %s frozen",
+                           s4_parameter_name((s4_parameter)p), s4_parameter_name((s4_parameter)p));
+        parameters |= 1u << p;
+    }
+    *wanted = s4_wanted_by(parameters, plan->shape.rank) & plan->shape.wanted;
+    if (io->du) *wanted |= S4_WANTED_DU;
+    if (io->dstate_in) *wanted |= S4_WANTED_STATE;
+    return S4_OK;
 }
 
 s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
@@ -232,7 +237,9 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
                         : given.dstate_in  ? "dstate_in"
                                            : NULL,
                         "du is dy", given.du == given.dy));
-    S4_TRY(check_lengths(given.lengths, given.batch, given.length));
+    S4_TRY(check_lengths(plan, given.lengths, given.batch, given.length));
+    unsigned wanted = 0;
+    S4_TRY(read_wishes(plan, &given, &wanted));
     s4_raw raw = s4_layer_raw(layer);
     s4_call call = {.plan = plan,
                     .workspace = workspace,
@@ -250,9 +257,8 @@ s4_status s4_plan_backward(const s4_plan *plan, const s4_layer *layer, s4_worksp
                     .dstate_in = given.dstate_in,
                     .raw = &raw,
                     .gradients = &given.gradients,
-                    .wanted = S4_WANTED_D | S4_WANTED_KERNEL};
+                    .wanted = wanted};
     S4_TRY(check_alias(plan, "dy and du", call.dy, &call.dy_strides, call.du, &call.du_strides));
-    S4_TRY(check_staged(&call));
     return s4_execute(&call, S4_PHASE_BACKWARD);
 }
 
@@ -267,16 +273,25 @@ s4_status s4_plan_step(const s4_plan *plan, const s4_layer *layer, s4_workspace 
     if (given.length < 1) return s4_fail(S4_ERROR_ARGUMENT, "length is %lld, must be >= 1", (long long)given.length);
     if (!given.u || !given.y || !given.state)
         return s4_fail(S4_ERROR_ARGUMENT, "%s is NULL", !given.u ? "u" : !given.y ? "y" : "state");
-    s4_call call = {.plan = plan,
-                    .workspace = workspace,
-                    .batch = given.batch,
-                    .length = given.length,
-                    .u = given.u,
-                    .y = given.y,
-                    .u_strides = make_strides(plan, given.u_strides, 1, given.length),
-                    .y_strides = make_strides(plan, given.y_strides, plan->shape.channels, given.length),
-                    .state_in = given.state,
-                    .state_out = given.state};
-    S4_TRY(check_alias(plan, "u and y", call.u, &call.u_strides, call.y, &call.y_strides));
-    return s4_execute(&call, S4_PHASE_STEP);
+    s4_strides u_strides = make_strides(plan, given.u_strides, 1, given.length);
+    s4_strides y_strides = make_strides(plan, given.y_strides, plan->shape.channels, given.length);
+    S4_TRY(check_alias(plan, "u and y", given.u, &u_strides, given.y, &y_strides));
+    /* Samples on their way to the device have room for the planned length. */
+    int staged = plan->used[S4_PLACE_GPU] && plan->shape.tensors == S4_PLACE_CPU;
+    int64_t piece = staged && plan->shape.length < given.length ? plan->shape.length : given.length;
+    int64_t size = (int64_t)s4_dtype_size(plan->shape.dtype);
+    for (int64_t t = 0; t < given.length; t += piece) {
+        s4_call call = {.plan = plan,
+                        .workspace = workspace,
+                        .batch = given.batch,
+                        .length = piece < given.length - t ? piece : given.length - t,
+                        .u = (const char *)given.u + t * u_strides.time * size,
+                        .y = (char *)given.y + t * y_strides.time * size,
+                        .u_strides = u_strides,
+                        .y_strides = y_strides,
+                        .state_in = given.state,
+                        .state_out = given.state};
+        S4_TRY(s4_execute(&call, S4_PHASE_STEP));
+    }
+    return S4_OK;
 }

@@ -1,9 +1,12 @@
 /* Comparing the library with the definition of a layer: see compare.h. */
 #include "compare.h"
 
+#include <math.h>
+
 #include "expect.h"
 #include "layers.h"
 #include "naive.h"
+#include "place.h"
 #include "tolerances.h"
 
 int compare_kernel(s4_context *context, s4_layer *layer, double rate, int64_t kernel_length, double tolerance)
@@ -50,12 +53,38 @@ int compare_output(s4_context *context, s4_layer *layer, const compare_sizes *si
     return 1;
 }
 
+/* Rows of `rows` channels, 0 from their end on, or NaN: what lies there is absent, and not read. */
+static double *cut_rows(const compare_sizes *sizes, int64_t rows, const double *samples, const int64_t *lengths,
+                        double beyond)
+{
+    double *cut = numbers_copy(sizes->batch * rows * sizes->length, samples);
+    for (int64_t row = 0; row < sizes->batch * rows; row++)
+        for (int64_t t = lengths[row / rows]; t < sizes->length; t++)
+            cut[row * sizes->length + t] = beyond;
+    return cut;
+}
+
 int compare_gradients(s4_context *context, s4_layer *layer, const compare_sizes *sizes, double tolerance)
+{
+    return compare_gradients_of_rows(context, layer, sizes, NULL, tolerance);
+}
+
+int compare_gradients_of_rows(s4_context *context, s4_layer *layer, const compare_sizes *sizes, const int64_t *lengths,
+                              double tolerance)
 {
     const s4_layer_options options = layer_options(layer);
     const int64_t inputs = sizes->batch * options.d_model * sizes->length;
     random_source random = {(uint64_t)(sizes->length + 1000 * sizes->kernel_length)};
     const double *u = random_samples(&random, inputs), *G = random_samples(&random, inputs * options.channels);
+    const double *given_u = u, *given_G = G;
+    if (lengths) {
+        if (place_has_gpu())
+            return 0;
+        given_u = cut_rows(sizes, options.d_model, u, lengths, NAN);
+        given_G = cut_rows(sizes, options.d_model * options.channels, G, lengths, NAN);
+        u = cut_rows(sizes, options.d_model, u, lengths, 0);
+        G = cut_rows(sizes, options.d_model * options.channels, G, lengths, 0);
+    }
     gradients expected = {.du_count = 0};
     for (int d = 0; d < 2; d++) {
         const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
@@ -63,10 +92,13 @@ int compare_gradients(s4_context *context, s4_layer *layer, const compare_sizes 
                                               sizes->kernel_length);
         if (!session_offered(context, &problem))
             return 0;
-        if (!expected.du_count)
+        if (!expected.du_count) {
             expected = naive_gradients(layer, sizes->kernel_length, sizes->batch, sizes->length, u, G);
+            if (lengths)
+                expected.du = cut_rows(sizes, options.d_model, expected.du, lengths, 0);
+        }
         session s = session_open(context, &problem);
-        const gradients got = session_backward(&s, layer, 0, 0, u, G);
+        const gradients got = session_backward_rows(&s, layer, 0, 0, lengths, given_u, given_G);
         expect_close_gradients(&got, &expected, d == 0 ? tolerance : TOLERANCE_F32_GRADIENT);
         session_close(&s);
     }

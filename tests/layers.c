@@ -114,6 +114,12 @@ s4_layer *layer_by_hand(void)
     return layer;
 }
 
+void layer_make_trainable(s4_context *context, s4_layer *layer, int64_t length)
+{
+    if (layer_options(layer).mode == S4_MODE_DPLR)
+        must(s4_layer_setup(context, layer, length));
+}
+
 double *layer_data(s4_layer *layer, s4_parameter which)
 {
     s4_parameter_view view;

@@ -26,6 +26,9 @@ s4_layer *layer_legs(s4_context *context, int64_t d_model, int64_t d_state, uint
  * dt = 0.1, D = 0. */
 s4_layer *layer_by_hand(void);
 
+/* C~ of `length` in a DPLR layer, which trains from that; a diagonal layer stays as it is. */
+void layer_make_trainable(s4_context *context, s4_layer *layer, int64_t length);
+
 double *layer_data(s4_layer *layer, s4_parameter which);
 int64_t layer_count(s4_layer *layer, s4_parameter which);
 s4_layer_options layer_options(const s4_layer *layer);

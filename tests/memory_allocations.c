@@ -24,8 +24,7 @@ Test(memory, a_million_steps)
         s4_layer *layer = layer_random(&one, 6);
         s4_problem problem = problem_of(layer, S4_DIRECTION_STEP, S4_F32, 1, 1, 0);
         problem.threads = 1;
-        session s = session_open(context, &problem);
-        must(s4_plan_refresh(s.plan, layer, s.workspace));
+        session s = session_ready(context, &problem, layer);
         float u = 1, y = 0;
         double state[4] = {0};
         s4_step_io io;

@@ -39,6 +39,7 @@ s4_context *context_open(void)
     s4_context_options options;
     S4_INIT(&options);
     options.threads = 2;
+    options.strict = 1;
     s4_context *context;
     must(s4_context_create(&options, &context));
     place_required(context);
@@ -77,6 +78,13 @@ session session_open(s4_context *context, const s4_problem *problem)
     must(s4_plan_prepare(s.plan, context));
     must(s4_workspace_create(s.plan, &s.workspace));
     must(s4_plan_describe(s.plan, &s.info));
+    return s;
+}
+
+session session_ready(s4_context *context, const s4_problem *problem, const s4_layer *layer)
+{
+    session s = session_open(context, problem);
+    must(s4_plan_refresh(s.plan, layer, s.workspace));
     return s;
 }
 
@@ -152,6 +160,12 @@ gradients gradients_zero(s4_layer *layer, int64_t du_count)
 gradients session_backward(session *s, s4_layer *layer, int64_t batch, int64_t length, const double *u,
                            const double *dy)
 {
+    return session_backward_rows(s, layer, batch, length, NULL, u, dy);
+}
+
+gradients session_backward_rows(session *s, s4_layer *layer, int64_t batch, int64_t length, const int64_t *lengths,
+                                const double *u, const double *dy)
+{
     const s4_problem *p = &s->info.problem;
     const int64_t count = samples(p, batch, length);
     gradients g = gradients_zero(layer, count);
@@ -162,8 +176,9 @@ gradients session_backward(session *s, s4_layer *layer, int64_t batch, int64_t l
     io.u = tensor_of(p->dtype, count, u);
     io.dy = tensor_of(p->dtype, count * p->channels, dy);
     io.du = tensor_zero(p->dtype, count);
+    io.lengths = lengths;
     for (int q = 0; q < S4_PARAMETER_COUNT; q++)
-        io.gradients.parameter[q] = g.parameter[q];
+        io.gradients.parameter[q] = p->frozen >> q & 1 ? NULL : g.parameter[q];
     must(s4_plan_refresh(s->plan, layer, s->workspace));
     must(s4_plan_backward(s->plan, layer, s->workspace, &io));
     g.du = values_of(p->dtype, count, io.du);

@@ -28,6 +28,8 @@ int session_offered(s4_context *context, const s4_problem *problem);
 /* Skips the test then, after destroying both objects. */
 void session_required(s4_context *context, s4_layer *layer, const s4_problem *problem);
 session session_open(s4_context *context, const s4_problem *problem);
+/* The same, refreshed from the layer. */
+session session_ready(s4_context *context, const s4_problem *problem, const s4_layer *layer);
 void session_close(session *s); /* the context stays */
 
 /* Results in new arrays: K (K,H,L), y (batch,channels*H,T). Each refreshes first. */
@@ -48,6 +50,9 @@ typedef struct gradients {
 gradients gradients_zero(s4_layer *layer, int64_t du_count);
 gradients session_backward(session *s, s4_layer *layer, int64_t batch, int64_t length, const double *u,
                            const double *dy);
+/* lengths: (batch) samples that count in each row, or NULL. */
+gradients session_backward_rows(session *s, s4_layer *layer, int64_t batch, int64_t length, const int64_t *lengths,
+                                const double *u, const double *dy);
 /* Largest value of all parameter gradients and du. */
 double gradients_largest(const gradients *g);
 /* Each to `tolerance` of its own largest value; one that is smaller than FLOOR_GRADIENT of the largest of all to that

@@ -1,7 +1,7 @@
 /*
- * Single precision judged by double, by size: kernels and outputs of fresh layers of every kind, the largest error over
- * the largest value. Every bound of docs/accuracy.md stands here, and none is above 1e-5. With S4_TEST_ACCURACY=1 the
- * table of what was measured goes to standard error.
+ * Single precision judged by double, by size: kernels, outputs and gradients of fresh layers of every kind, the largest
+ * error over the largest value of a tensor. Every bound of docs/accuracy.md stands here, and none is above 1e-5. With
+ * S4_TEST_ACCURACY=1 the table of what was measured goes to standard error.
  */
 #include <math.h>
 #include <stdio.h>
@@ -11,13 +11,15 @@
 #include "layers.h"
 #include "place.h"
 #include "session.h"
+#include "tolerances.h"
 
 static const struct {
     int64_t d_state, length;
-    double kernel, output; /* bounds */
+    double kernel, output, du, gradient; /* bounds; gradient: of every parameter */
 } sizes[] = {
-    {16, 256, 1.2e-7, 1e-6},  {64, 1024, 1.2e-7, 1e-6},  {64, 4096, 1.2e-7, 1e-6},
-    {64, 16384, 1.2e-7, 1e-6}, {256, 16384, 1.2e-7, 1e-6},
+    {16, 256, 1.2e-7, 1e-6, 1e-6, 1e-5},    {64, 1024, 1.2e-7, 1e-6, 1e-6, 1e-5},
+    {64, 4096, 1.2e-7, 1e-6, 1e-6, 1e-5},   {64, 16384, 1.2e-7, 1e-6, 1e-6, 1e-5},
+    {256, 16384, 1.2e-7, 1e-6, 1e-6, 1e-5},
 };
 #define SIZES (int)(sizeof sizes / sizeof sizes[0])
 
@@ -71,6 +73,42 @@ static double error_of(s4_context *context, s4_layer *layer, s4_direction direct
     return distance(2 * length, single, exact) / largest(2 * length, exact);
 }
 
+static gradients backward(s4_context *context, s4_layer *layer, s4_dtype dtype, int64_t length)
+{
+    const s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, dtype, 1, length, length);
+    session s = session_open(context, &problem);
+    random_source random = {4};
+    const double *u = random_samples(&random, 2 * length), *dy = random_samples(&random, 2 * length);
+    const gradients g = session_backward(&s, layer, 0, 0, u, dy);
+    session_close(&s);
+    return g;
+}
+
+typedef struct gradient_errors {
+    double du, parameters;
+} gradient_errors;
+
+/* Of a layer that trains at this length. A parameter whose gradient all but vanishes is measured by the largest of all. */
+static gradient_errors gradient_errors_of(s4_context *context, s4_layer *layer, int64_t length)
+{
+    layer_make_trainable(context, layer, length);
+    const gradients single = backward(context, layer, S4_F32, length), exact = backward(context, layer, S4_F64, length);
+    gradient_errors errors = {distance(exact.du_count, single.du, exact.du) / largest(exact.du_count, exact.du), 0};
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
+        if (!exact.count[p])
+            continue;
+        const double size = fmax(largest(exact.count[p], exact.parameter[p]), FLOOR_GRADIENT * gradients_largest(&exact));
+        const double error = distance(exact.count[p], single.parameter[p], exact.parameter[p]) / size;
+        errors.parameters = !(error <= errors.parameters) ? error : errors.parameters;
+    }
+    return errors;
+}
+
+static void expect_below(const char *what, double error, double bound)
+{
+    check(error <= bound, "[%s] %s off by %.3g, more than %.3g", about_text(), what, error, bound);
+}
+
 Test(accuracy, single_against_double)
 {
     s4_context *context = context_open();
@@ -89,14 +127,16 @@ Test(accuracy, single_against_double)
             if (session_offered(context, &problem)) {
                 const double kernel = error_of(context, layer, S4_DIRECTION_KERNEL, sizes[i].length),
                              output = error_of(context, layer, S4_DIRECTION_FORWARD, sizes[i].length);
+                const gradient_errors g = gradient_errors_of(context, layer, sizes[i].length);
                 if (print)
-                    fprintf(stderr, "| %s | %s | %d | %d | %.1e | %.1e |\n", s4_init_name(families[family].init),
+                    fprintf(stderr, "| %s | %s | %d | %d | %.1e | %.1e | %.1e | %.1e |\n",
+                            s4_init_name(families[family].init),
                             s4_discretisation_name(families[family].discretisation), (int)sizes[i].d_state,
-                            (int)sizes[i].length, kernel, output);
-                check(kernel <= sizes[i].kernel, "[%s] kernel off by %.3g, more than %.3g", about_text(), kernel,
-                      sizes[i].kernel);
-                check(output <= sizes[i].output, "[%s] output off by %.3g, more than %.3g", about_text(), output,
-                      sizes[i].output);
+                            (int)sizes[i].length, kernel, output, g.du, g.parameters);
+                expect_below("kernel", kernel, sizes[i].kernel);
+                expect_below("output", output, sizes[i].output);
+                expect_below("du", g.du, sizes[i].du);
+                expect_below("gradients of parameters", g.parameters, sizes[i].gradient);
                 measured++;
             }
             s4_layer_destroy(layer);
@@ -109,5 +149,5 @@ Test(accuracy, single_against_double)
 Test(accuracy, bounds_are_under_1e_5)
 {
     for (int i = 0; i < SIZES; i++)
-        cr_assert(sizes[i].kernel <= 1e-5 && sizes[i].output <= 1e-5);
+        cr_assert(sizes[i].kernel <= 1e-5 && sizes[i].output <= 1e-5 && sizes[i].du <= 1e-5 && sizes[i].gradient <= 1e-5);
 }

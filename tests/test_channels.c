@@ -40,7 +40,7 @@ static s4_context *context_for_channels(void)
     s4_context *context = context_open();
     const layer_shape shape = shape_of(&kinds[0]);
     s4_layer *layer = layer_random(&shape, 1);
-    const s4_problem problem = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, 4, 4);
+    const s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, 1, 4, 4);
     session_required(context, layer, &problem);
     s4_layer_destroy(layer);
     return context;
@@ -75,8 +75,7 @@ Test(channels, gradients)
             const compare_sizes sizes = {size_list[i].batch, size_list[i].length < 12 ? size_list[i].length : 9,
                                          size_list[i].kernel_length < 12 ? size_list[i].kernel_length : 9};
             say(&kinds[k], "gradients", &sizes);
-            if (kinds[k].mode == S4_MODE_DPLR)
-                must(s4_layer_setup(context, layer, sizes.kernel_length));
+            layer_make_trainable(context, layer, sizes.kernel_length);
             compare_gradients(context, layer, &sizes, TOLERANCE_GRADIENT_DIFFERENCE);
             s4_layer_destroy(layer);
         }
@@ -139,10 +138,12 @@ Test(channels, outputs_stand_alone)
                     s4_problem problem = problem_of(of, steps ? S4_DIRECTION_STEP : S4_DIRECTION_FORWARD, S4_F64, B, T,
                                                     steps ? 0 : T);
                     problem.states = !steps;
+                    problem.states = problem.states && session_offered(context, &problem);
                     session s = session_open(context, &problem);
                     state[i] = numbers_copy(STATES, state_in);
                     y[i] = steps ? session_step(&s, of, 0, 0, u, state[i])
-                                 : session_forward(&s, of, 0, 0, u, state[i], state[i]);
+                                 : session_forward(&s, of, 0, 0, u, problem.states ? state[i] : NULL,
+                                                    problem.states ? state[i] : NULL);
                     session_close(&s);
                 }
                 for (int b = 0; b < B; b++)
@@ -204,8 +205,7 @@ Test(channels, refused)
     const layer_shape shape = shape_of(&two), other = shape_of(&both);
     s4_layer *layer = layer_random(&shape, 1), *bidirectional = layer_random(&other, 1);
     const s4_problem forward = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, 1, 8, 8);
-    session s = session_open(context, &forward);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &forward, layer);
     double samples[4 * 8] = {0};
     s4_forward_io io;
     S4_INIT(&io);

@@ -102,6 +102,36 @@ Test(command, budgets)
 }
 
 /* The peak of a model: for every layer its parameters, their gradients and u; and one workspace. */
+Test(command, frozen_parameters)
+{
+    const char *s4 = command();
+    double peak[2];
+    for (int frozen = 0; frozen < 2; frozen++) {
+        program_result plan = program_run("'%s' plan " SHAPE " --json%s", s4,
+                                          frozen ? " --frozen inv_dt,A_real,A_imag,B,P,C" : "");
+        must_exit(&plan, 0);
+        cJSON *json = json_of(&plan);
+        peak[frozen] = number(json, "host_peak");
+        const cJSON *names = cJSON_GetObjectItemCaseSensitive(json, "frozen");
+        cr_assert_eq(cJSON_GetArraySize(names), frozen ? 6 : 0);
+        cr_assert(!frozen || strcmp(cJSON_GetStringValue(cJSON_GetArrayItem(names, 5)), "C") == 0);
+        cr_assert_eq(strstr(plan.output, "kernel_backward") == NULL, frozen);
+        cJSON_Delete(json);
+    }
+    cr_assert(peak[1] < peak[0]);
+    program_result bench = program_run("'%s' bench " SHAPE " --repeats 1 --json --frozen A_real,A_imag,B,P", s4);
+    must_exit(&bench, 0);
+    cJSON *json = json_of(&bench);
+    const cJSON *row = cJSON_GetArrayItem(json, 0);
+    cr_assert(number(row, "max_error") < 1e-5 && number(row, "host_planned") == number(row, "host_measured"));
+    cJSON_Delete(json);
+    bench = program_run("'%s' plan " SHAPE " --frozen A_real,,B", s4);
+    must_exit(&bench, 2);
+    bench = program_run("'%s' plan " SHAPE " --frozen A", s4);
+    must_exit(&bench, 2);
+    cr_assert(strstr(bench.errors, "inv_dt, A_real") != NULL, "%s", bench.errors);
+}
+
 Test(command, model_of_many_layers)
 {
     enum { LAYERS = 5, PARAMETERS = 6 + 2 * 6 * 4 + 3 * 6 * 4 * 2 + 6, U = 4 * 6 * 100 * 4 };

@@ -273,6 +273,7 @@ Test(convolution, in_two_parts)
     }
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, T);
     problem.states = 1;
+    session_required(context, layer, &problem);
     session s = session_open(context, &problem);
     const double *y_first = session_forward(&s, layer, 0, FIRST, first, NULL, state);
     const double *y_second = session_forward(&s, layer, 0, T - FIRST, second, state, state); /* state in place */
@@ -304,6 +305,7 @@ Test(convolution, response_to_a_state_is_not_cut)
         expected[i] += response[i];
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, 1, T, L);
     problem.states = 1;
+    session_required(context, layer, &problem);
     session s = session_open(context, &problem);
     expect_close("y", H * T, session_forward(&s, layer, 0, 0, u, state, NULL), expected, TOLERANCE_STATE, 0);
     session_close(&s);
@@ -319,8 +321,7 @@ Test(convolution, refused)
     s4_context *context = context_open();
     s4_layer *layer = layer_of(&size, 17);
     const s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, 2, 20, 20);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     double *u = numbers(count), *y = numbers(count), state[64] = {0};
     for (int64_t i = 0; i < count; i++)
         y[i] = 7;

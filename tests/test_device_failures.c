@@ -6,10 +6,12 @@
 #include <dlfcn.h>
 #include <stdlib.h>
 
+#include "cuda_calls.h"
 #include "expect.h"
 #include "gpu_emulation/include/gpu_emulation.h"
 #include "layers.h"
 #include "place.h"
+#include "s4/cuda.h"
 #include "session.h"
 
 enum { B = 2, H = 3, T = 40, COUNT = B * H * T };
@@ -119,12 +121,13 @@ static s4_status execute(const session *s, s4_layer *layer, const float *u, cons
     return s4_plan_backward(s->plan, layer, s->workspace, &backward);
 }
 
-Test(device_failures, executing)
+/* In one block, and in many, so that samples go through both slots. */
+static void execute_with_failures(int in_blocks)
 {
     const emulation e = emulation_find();
     s4_layer *layer = layer_for();
     s4_context *context = context_open();
-    const s4_problem problem = problem_for(layer);
+    s4_problem problem = problem_for(layer);
     session s = session_open(context, &problem);
     random_source random = {1};
     const float *u = tensor_of(S4_F32, COUNT, random_samples(&random, COUNT)),
@@ -133,6 +136,13 @@ Test(device_failures, executing)
     expected.g = gradients_zero(layer, COUNT);
     got.g = gradients_zero(layer, COUNT);
     must(execute(&s, layer, u, dy, &expected));
+    if (in_blocks) {
+        problem.device_budget = s.info.device_minimum;
+        session_close(&s);
+        s = session_open(context, &problem);
+        check(s.info.block_channels * s.info.block_batch * 2 < B * H, "all in %d blocks of channels, %d of rows",
+              (int)s.info.block_channels, (int)s.info.block_batch);
+    }
     int failures = 0;
     for (long nth = 1;; nth++) {
         about("call %ld", nth);
@@ -152,6 +162,69 @@ Test(device_failures, executing)
     }
     cr_assert(failures >= 10, "only %d calls could fail", failures);
     session_close(&s);
+    s4_context_destroy(context);
+    s4_layer_destroy(layer);
+    cr_assert_eq(e.live_objects(), 0);
+}
+
+Test(device_failures, executing)
+{
+    execute_with_failures(0);
+}
+
+Test(device_failures, executing_in_blocks)
+{
+    execute_with_failures(1);
+}
+
+/* To a stream of the caller, a call with tensors on the device, and back. Whatever fails, the workspace's own stream
+ * serves it again. */
+Test(device_failures, stream_of_the_caller)
+{
+    const emulation e = emulation_find();
+    const cuda_calls cuda = cuda_find();
+    s4_layer *layer = layer_for();
+    s4_context *context = context_open();
+    s4_problem problem = problem_for(layer);
+    problem.tensors = S4_PLACE_GPU;
+    session s = session_open(context, &problem);
+    random_source random = {1};
+    const size_t bytes = COUNT * sizeof(float);
+    float *u = cuda_put(&cuda, bytes, tensor_of(S4_F32, COUNT, random_samples(&random, COUNT)));
+    float *y = cuda_put(&cuda, bytes, tensor_zero(S4_F32, COUNT)), expected[COUNT], got[COUNT] = {0};
+    struct CUstream_st *stream = cuda_stream(&cuda);
+    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    s4_forward_io io;
+    S4_INIT(&io);
+    io.u = u;
+    io.y = y;
+    must(s4_plan_forward(s.plan, layer, s.workspace, &io));
+    cuda_get(&cuda, bytes, y, expected);
+    int failures = 0;
+    for (long nth = 1;; nth++) {
+        about("call %ld", nth);
+        e.fail_call(NULL, nth, 0);
+        s4_status status = s4_workspace_set_stream(s.workspace, stream);
+        if (status == S4_OK)
+            status = s4_plan_forward(s.plan, layer, s.workspace, &io);
+        if (status == S4_OK)
+            status = s4_workspace_set_stream(s.workspace, NULL);
+        e.fail_call(NULL, 0, 0);
+        if (status == S4_OK)
+            break;
+        must_be_typed(status);
+        failures++;
+        must(s4_workspace_set_stream(s.workspace, NULL));
+        check(cuda.copy(y, got, bytes, TO_DEVICE) == 0, "[%s] no copy to the device", about_text());
+        must(s4_plan_forward(s.plan, layer, s.workspace, &io));
+        cuda_get(&cuda, bytes, y, got);
+        check(memcmp(got, expected, bytes) == 0, "[%s] other bits after a failure", about_text());
+        memset(got, 0, bytes);
+        check(nth < 1000, "no end of calls");
+    }
+    cr_assert(failures >= 5, "only %d calls could fail", failures);
+    session_close(&s);
+    check(cuda.free(u) == 0 && cuda.free(y) == 0 && cuda.stream_destroy(stream) == 0, "the caller's own cannot go");
     s4_context_destroy(context);
     s4_layer_destroy(layer);
     cr_assert_eq(e.live_objects(), 0);
@@ -186,8 +259,7 @@ Test(device_failures, refresh_waits)
     s4_layer *layer = layer_for();
     s4_context *context = context_open();
     const s4_problem problem = problem_for(layer);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     nothing_is_pending();
     e.fail_call("kernel", 1, 0);
     must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_DEVICE, "failed");

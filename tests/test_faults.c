@@ -189,8 +189,6 @@ Test(faults, hooks)
     place_required(context);
     int refused = 0;
     for (int i = 0; i < 2; i++) {
-        if (place_has_gpu() && shapes[i].mode == S4_MODE_DIAG)
-            continue; /* no plan of it there in this version */
         objects o = open_objects(context, &shapes[i]);
         for (int what = 0; what < FALLIBLES; what++)
             for (long nth = 1; applies((fallible)what, &shapes[i]); nth++) {

@@ -116,6 +116,49 @@ static void skip_where_it_says_nothing(void)
         cr_skip_test("this system does not tell the memory of a process");
 }
 
+/* A training step keeps nothing between or inside its calls that grows with the batch, nor anything of modes times samples:
+ * what a plan takes does not depend on the batch, and grows with the state by parameters and scratch of a mode only. That
+ * what is planned is what is taken is in budget_grid; plans need no device. */
+Test(footprint, training)
+{
+    static const char placements[][8] = {"cpu", "split"};
+    for (int mode = S4_MODE_DPLR; mode <= S4_MODE_DIAG; mode++)
+        for (int placed = 0; placed < (mode == S4_MODE_DPLR ? 2 : 1); placed++) { /* what the GPU place offers */
+            about("%s, %s", s4_mode_name((s4_mode)mode), placements[placed]);
+            s4_problem problem;
+            S4_INIT(&problem);
+            problem.direction = S4_DIRECTION_TRAINING;
+            problem.mode = (s4_mode)mode;
+            problem.discretisation = mode == S4_MODE_DPLR ? S4_BILINEAR : S4_ZOH;
+            problem.d_model = H;
+            problem.length = L;
+            problem.threads = 2;
+            must(s4_placement_parse(placements[placed], &problem.placement));
+            int64_t peak[2][2], least[2][2]; /* by batch, by state */
+            for (int b = 0; b < 2; b++)
+                for (int n = 0; n < 2; n++) {
+                    problem.batch = b ? 1024 : 64;
+                    problem.d_state = n ? 256 : 4;
+                    s4_plan *plan;
+                    s4_plan_info info;
+                    must(s4_plan_create(&problem, &plan));
+                    must(s4_plan_describe(plan, &info));
+                    peak[b][n] = info.host_peak + info.device_peak;
+                    least[b][n] = info.host_minimum + info.device_minimum;
+                    s4_plan_destroy(plan);
+                }
+            const int64_t lengths = placed ? 8 * (1024 - 64) : 0; /* on the device, a number for every row */
+            check(peak[1][0] - peak[0][0] == lengths && least[1][1] - least[0][1] == lengths,
+                  "[%s] the batch takes memory", about_text());
+            /* System, its gradient, and the scratch of two lanes: some 40 numbers a channel and mode, far from L. */
+            const int64_t modes = (256 - 4) / 2, most = 8 * 2 * 40 * H * modes;
+            check(least[0][1] - least[0][0] < most && peak[0][1] - peak[0][0] < most,
+                  "[%s] more state takes %lld and %lld bytes, more than %lld", about_text(),
+                  (long long)(least[0][1] - least[0][0]), (long long)(peak[0][1] - peak[0][0]), (long long)most);
+            check(most < 8 * (int64_t)modes * L * H / 100, "modes times samples would be hidden");
+        }
+}
+
 /* H = 256, N = 64, L = 16384: under 64 MiB beyond K (16 MiB) and an empty program. */
 Test(footprint, kernel)
 {

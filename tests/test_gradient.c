@@ -115,6 +115,57 @@ Test(gradient, input_and_kernel_of_different_lengths)
     s4_context_destroy(context);
 }
 
+/* More frequencies than are summed in one go; by both threads together, and by each for a channel of its own. */
+Test(gradient, long_kernels)
+{
+    static const int64_t lengths[] = {4200, 8501};
+    s4_context *context = context_open();
+    for (int i = 0; i < 2; i++) {
+        about("kernel %d", (int)lengths[i]);
+        const gradient_case c = {.shape = {.d_model = 1 + i, .d_state = 2, .rank = 1, .plain_transforms = 1},
+                                 .batch = 1, .input_length = 9, .kernel_length = lengths[i]};
+        compare(context, &c, (uint64_t)(80 + i));
+    }
+    s4_context_destroy(context);
+}
+
+/* A channel for each thread, or threads that share one. */
+Test(gradient, threads_give_the_same_bits)
+{
+    enum { T = 9, L = 13000 };
+    s4_context *context = context_open();
+    for (int64_t d_model = 1; d_model <= 3; d_model++) {
+        const layer_shape shape = {.d_model = d_model, .d_state = 10, .rank = 2, .channels = 2, .plain_transforms = 1};
+        s4_layer *layer = layer_random(&shape, 7);
+        must(s4_layer_setup(context, layer, L));
+        random_source random = {5};
+        const double *u = random_samples(&random, d_model * T), *dy = random_samples(&random, 2 * d_model * T);
+        s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, 1, T, L);
+        problem.threads = 1;
+        session one = session_open(context, &problem);
+        const gradients expected = session_backward(&one, layer, 0, 0, u, dy);
+        session_close(&one);
+        for (int threads = 2; threads <= 5; threads++) {
+            about("d_model %d, %d threads", (int)d_model, threads);
+            problem.threads = threads;
+            session s = session_open(context, &problem);
+            const gradients got = session_backward(&s, layer, 0, 0, u, dy);
+            expect_same_gradients(&got, &expected);
+            session_close(&s);
+        }
+        s4_problem kernels = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, L, L);
+        kernels.threads = 1;
+        session alone = session_open(context, &kernels), together;
+        kernels.threads = 3;
+        together = session_open(context, &kernels);
+        expect_same_bits("K", 2 * d_model * L, session_kernel(&together, layer), session_kernel(&alone, layer));
+        session_close(&alone);
+        session_close(&together);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
 Test(gradient, transforms)
 {
     s4_context *context = context_open();
@@ -238,6 +289,27 @@ Test(gradient, accumulate)
     must(s4_plan_backward(f.s.plan, f.layer, f.s.workspace, &io));
     for (int p = 0; p < S4_PARAMETER_COUNT; p++)
         expect_same_bits("overwritten", sum.count[p], sum.parameter[p], alone.parameter[p]);
+    fixture_close(&f);
+}
+
+/* Whatever the dtype, gradients of parameters are summed in double: a term as large as all that single precision holds
+ * beside the others cancels, within a row (D) and over the batch (the kernel), and the others are left. */
+Test(gradient, sums_are_in_double)
+{
+    const double huge = 1 << 26;
+    fixture f = fixture_open(S4_F32);
+    double *u = numbers(COUNT), *dy = numbers(COUNT), *small_dy = numbers(COUNT);
+    for (int64_t i = 0; i < H * T; i++) { /* rows 0 and 2 of the batch cancel; row 1 is left */
+        u[i] = u[2 * H * T + i] = (double)(float)f.u[i];
+        u[H * T + i] = (double)(float)f.u[H * T + i];
+        dy[i] = huge * (double)(float)f.dy[i];
+        dy[2 * H * T + i] = -dy[i];
+        dy[H * T + i] = small_dy[H * T + i] = (double)(float)f.dy[H * T + i];
+    }
+    const gradients got = session_backward(&f.s, f.layer, 0, 0, u, dy);
+    const gradients expected = session_backward(&f.s, f.layer, 0, 0, u, small_dy);
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        expect_close(s4_parameter_name((s4_parameter)p), got.count[p], got.parameter[p], expected.parameter[p], 1e-5, 0);
     fixture_close(&f);
 }
 

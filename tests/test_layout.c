@@ -23,8 +23,7 @@ static s4_layer *layer_of(s4_context *context, int kind)
                                .rank = kinds[kind].mode == S4_MODE_DPLR, .channels = kinds[kind].channels,
                                .bidirectional = kinds[kind].bidirectional, .plain_transforms = 1};
     s4_layer *layer = layer_random(&shape, (uint64_t)kind);
-    if (shape.mode == S4_MODE_DPLR)
-        must(s4_layer_setup(context, layer, L));
+    layer_make_trainable(context, layer, L);
     return layer;
 }
 
@@ -93,8 +92,8 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
     problem.layout = layout;
     problem.states = !options.bidirectional;
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    problem.states = problem.states && session_offered(context, &problem);
+    session s = session_ready(context, &problem, layer);
     s4_forward_io io;
     S4_INIT(&io);
     io.u = put(dtype, &in, H, u);
@@ -109,8 +108,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
 
     problem = problem_of(layer, S4_DIRECTION_TRAINING, dtype, B, T, L);
     problem.layout = layout;
-    s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    s = session_ready(context, &problem, layer);
     o.g = gradients_zero(layer, IN);
     s4_backward_io back;
     S4_INIT(&back);
@@ -130,8 +128,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
         return o;
     problem = problem_of(layer, S4_DIRECTION_STEP, dtype, B, T, 0);
     problem.layout = layout;
-    s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    s = session_ready(context, &problem, layer);
     s4_step_io step;
     S4_INIT(&step);
     step.u = put(dtype, &in, H, u);
@@ -145,37 +142,9 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
     return o;
 }
 
-/* In runs of a GPU place: strides and lengths are refused by name there, which is what is left to test. */
-static void skip_on_gpu(s4_context *context)
-{
-    if (!place_has_gpu())
-        return;
-    s4_layer *layer = layer_of(context, 0);
-    const s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, L);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
-    const int64_t lengths[B] = {1, 2, 3};
-    s4_forward_io io;
-    S4_INIT(&io);
-    io.u = numbers(2 * IN);
-    io.y = numbers(2 * IN);
-    io.lengths = lengths;
-    must_refuse(s4_plan_forward(s.plan, layer, s.workspace, &io), S4_ERROR_UNSUPPORTED, "lengths");
-    io.lengths = NULL;
-    io.y_strides[0] = H * T;
-    io.y_strides[1] = 1;
-    io.y_strides[2] = H;
-    must_refuse(s4_plan_forward(s.plan, layer, s.workspace, &io), S4_ERROR_UNSUPPORTED, "dense");
-    session_close(&s);
-    s4_layer_destroy(layer);
-    s4_context_destroy(context);
-    cr_skip_test("placement %s has dense rows of one length", place_text());
-}
-
 Test(layout, the_same_bits)
 {
     s4_context *context = context_open();
-    skip_on_gpu(context);
     for (int kind = 0; kind < KINDS; kind++)
         for (int d = 0; d < 2; d++) {
             const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
@@ -236,7 +205,6 @@ static void expect_zero_beyond(const char *what, int64_t channels, const double 
 Test(layout, lengths_of_rows)
 {
     s4_context *context = context_open();
-    skip_on_gpu(context);
     for (int kind = 0; kind < KINDS; kind++)
         for (int d = 0; d < 2; d++) {
             const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
@@ -247,8 +215,8 @@ Test(layout, lengths_of_rows)
             const double *u = random_samples(&random, IN), *state = random_samples(&random, STATES);
             s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
             problem.states = !kinds[kind].bidirectional;
-            session s = session_open(context, &problem);
-            must(s4_plan_refresh(s.plan, layer, s.workspace));
+            problem.states = problem.states && session_offered(context, &problem);
+            session s = session_ready(context, &problem, layer);
             s4_forward_io io;
             S4_INIT(&io);
             io.u = tensor_of(dtype, IN, beyond(H, u, NAN));
@@ -289,7 +257,6 @@ Test(layout, lengths_of_rows)
 Test(layout, gradients_of_lengths)
 {
     s4_context *context = context_open();
-    skip_on_gpu(context);
     for (int kind = 0; kind < KINDS; kind++)
         for (int d = 0; d < 2; d++) {
             const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
@@ -331,8 +298,7 @@ Test(layout, refused)
     s4_context *context = context_open();
     s4_layer *layer = layer_of(context, 0);
     s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, T, L);
-    session s = session_open(context, &problem);
-    must(s4_plan_refresh(s.plan, layer, s.workspace));
+    session s = session_ready(context, &problem, layer);
     s4_forward_io io;
     S4_INIT(&io);
     double *samples = numbers(IN);

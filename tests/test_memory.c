@@ -120,8 +120,7 @@ static int works(s4_context *context, int kind, int work, s4_layer *layer)
 static s4_layer *layer_for(s4_context *context, int kind)
 {
     s4_layer *layer = layer_random(&shapes[kind], 1);
-    if (shapes[kind].mode == S4_MODE_DPLR)
-        must(s4_layer_setup(context, layer, T));
+    layer_make_trainable(context, layer, T);
     return layer;
 }
 

@@ -32,6 +32,7 @@ ROUND_TRIP(transform, s4_transform, S4_TRANSFORM_SOFTPLUS)
 ROUND_TRIP(discretisation, s4_discretisation, S4_DSS)
 ROUND_TRIP(layout, s4_layout, S4_LAYOUT_BLH)
 ROUND_TRIP(init, s4_init, S4_INIT_DIAG_LEGS)
+ROUND_TRIP(parameter, s4_parameter, S4_PARAMETER_D)
 
 Test(names, as_written_in_files_and_on_command_lines)
 {

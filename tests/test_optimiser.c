@@ -1,6 +1,6 @@
 /*
  * What an optimiser sees of a layer: a list of parameters with names, shapes, pointers, and how each is trained. A loop
- * that knows nothing else makes a layer learn.
+ * that knows nothing else makes a layer learn, and leaves alone what is frozen.
  */
 #include <math.h>
 
@@ -42,6 +42,16 @@ Test(optimiser, parameters)
                 count *= v.shape[d];
             check(v.count == count && (count > 0) == (v.data != NULL), "[%s] %lld numbers", about_text(),
                   (long long)v.count);
+            check(!v.gradient, "[%s] a gradient that nobody gave", about_text());
+            double number = 0;
+            s4_parameter_view with;
+            s4_gradients g = {.accumulate = 0};
+            must(s4_layer_parameter_gradient(layer, (s4_parameter)p, &g, &with));
+            check(!with.gradient && with.data == v.data, "[%s] not asked for", about_text());
+            g.parameter[p] = &number;
+            must(s4_layer_parameter_gradient(layer, (s4_parameter)p, &g, &with));
+            check(with.gradient == (count ? &number : NULL) && with.data == v.data, "[%s] another gradient", about_text());
+            must_refuse(s4_layer_parameter_gradient(layer, (s4_parameter)p, NULL, &with), S4_ERROR_ARGUMENT, "gradients");
         }
         s4_layer_destroy(layer);
     }
@@ -52,10 +62,10 @@ static void descend(s4_layer *layer, const s4_gradients *g, double rate)
 {
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
         s4_parameter_view v;
-        must(s4_layer_parameter(layer, (s4_parameter)p, &v));
+        must(s4_layer_parameter_gradient(layer, (s4_parameter)p, g, &v));
         const double step = v.learning_rate_max > 0 && v.learning_rate_max < rate ? v.learning_rate_max : rate;
-        for (int64_t i = 0; i < v.count; i++)
-            v.data[i] -= step * g->parameter[p][i];
+        for (int64_t i = 0; v.gradient && i < v.count; i++)
+            v.data[i] -= step * v.gradient[i];
     }
     must(s4_layer_changed(layer, S4_PARAMETER_ALL));
 }
@@ -75,12 +85,14 @@ static double loss_of(int64_t count, const double *y, const double *target, doub
 Test(optimiser, learns)
 {
     s4_context *context = context_open();
-    for (int i = 0; i < SHAPES; i++) {
-        s4_layer *layer = layer_random(&shapes[i], 2);
-        if (shapes[i].mode == S4_MODE_DPLR)
-            must(s4_layer_setup(context, layer, T));
-        about("%s", s4_mode_name(shapes[i].mode));
-        const s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, T, T);
+    for (int i = 0; i < 2 * SHAPES; i++) {
+        const int frozen = i / SHAPES;
+        s4_layer *layer = layer_random(&shapes[i % SHAPES], 2);
+        layer_make_trainable(context, layer, T);
+        about("%s%s", s4_mode_name(shapes[i % SHAPES].mode), frozen ? ", C and D alone" : "");
+        s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, T, T);
+        if (frozen)
+            problem.frozen = S4_PARAMETER_ALL & ~(1u << S4_PARAMETER_C | 1u << S4_PARAMETER_D);
         if (!session_offered(context, &problem)) {
             s4_layer_destroy(layer);
             continue;
@@ -101,7 +113,8 @@ Test(optimiser, learns)
                 first = last;
             const gradients found = session_backward(&s, layer, 0, 0, u, dy);
             s4_gradients g = {.accumulate = 0};
-            memcpy(g.parameter, found.parameter, sizeof g.parameter);
+            for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+                g.parameter[p] = problem.frozen >> p & 1 ? NULL : found.parameter[p];
             descend(layer, &g, 1.0);
         }
         check(isfinite(last) && last < 0.5 * first, "[%s] the loss went from %g to %g", about_text(), first, last);

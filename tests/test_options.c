@@ -125,8 +125,7 @@ Test(options, bandlimit)
             compare_steps(context, layer, S4_STEP_LINEAR, &sizes, TOLERANCE_STATE);
         }
         about("%s %s, bandlimit, gradients", s4_mode_name(mode), name);
-        if (mode == S4_MODE_DPLR)
-            must(s4_layer_setup(context, layer, 12));
+        layer_make_trainable(context, layer, 12);
         compare_gradients(context, layer, &sizes, TOLERANCE_GRADIENT_DIFFERENCE);
         s4_layer_destroy(layer);
     }

@@ -25,6 +25,28 @@ static double *reference_c_tilde(s4_layer *layer, int64_t length)
     return c_tilde;
 }
 
+/* Modes of A that neither move nor are coupled: Lambda = -damping (with transforms none), P = 0. */
+static void hold_modes(s4_layer *layer, int64_t first, int64_t count, double damping)
+{
+    for (int64_t n = first; n < first + count; n++) {
+        layer_data(layer, S4_PARAMETER_A_REAL)[n] = damping;
+        layer_data(layer, S4_PARAMETER_A_IMAG)[n] = 0;
+        memset(&layer_data(layer, S4_PARAMETER_P)[2 * n], 0, 2 * sizeof(double));
+    }
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+}
+
+/* Neither C nor a C~ that is no doubling can be had; nothing has changed then. */
+static void expect_singular(s4_context *context, s4_layer *layer, int64_t length, const char *word)
+{
+    int64_t count;
+    const double *before = layer_bits(layer, &count);
+    must_refuse(s4_layer_setup(context, layer, 0), S4_ERROR_SINGULAR, word);
+    must_refuse(s4_layer_setup(context, layer, 13), S4_ERROR_SINGULAR, word);
+    expect_same_bits("parameters", count, layer_bits(layer, &count), before);
+    cr_assert_eq(s4_layer_length(layer), length);
+}
+
 Test(setup, against_reference)
 {
     static const int64_t lengths[] = {1, 2, 3, 7, 8, 100, 1801};
@@ -239,18 +261,8 @@ Test(setup, refused_singular)
     s4_context *context = context_open();
     s4_layer *layer = layer_random(&shape, 6);
     layer_write_c(layer, reference_c_tilde(layer, 10), 10);
-    for (int n = 0; n < 2; n++) {
-        layer_data(layer, S4_PARAMETER_A_REAL)[2 * 2 + n] = 0;
-        layer_data(layer, S4_PARAMETER_A_IMAG)[2 * 2 + n] = 0;
-        memset(&layer_data(layer, S4_PARAMETER_P)[(2 * 2 + n) * 2], 0, 2 * sizeof(double));
-    }
-    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
-    int64_t count;
-    const double *before = layer_bits(layer, &count);
-    must_refuse(s4_layer_setup(context, layer, 0), S4_ERROR_SINGULAR, "");
-    must_refuse(s4_layer_setup(context, layer, 13), S4_ERROR_SINGULAR, "");
-    expect_same_bits("parameters", count, layer_bits(layer, &count), before);
-    cr_assert_eq(s4_layer_length(layer), 10);
+    hold_modes(layer, 2 * 2, 2, 0);
+    expect_singular(context, layer, 10, "");
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }
@@ -336,18 +348,8 @@ Test(setup, refused_nearly_singular)
     s4_layer *layer = layer_random(&shape, 6);
     layer_write_c(layer, reference_c_tilde(layer, 1), 1);
     layer_data(layer, S4_PARAMETER_INV_DT)[H - 1] = 1;
-    for (int n = (H - 1) * MODES; n < H * MODES; n++) {
-        layer_data(layer, S4_PARAMETER_A_REAL)[n] = 1e-15;
-        layer_data(layer, S4_PARAMETER_A_IMAG)[n] = 0;
-        memset(&layer_data(layer, S4_PARAMETER_P)[2 * n], 0, 2 * sizeof(double));
-    }
-    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
-    int64_t count;
-    const double *before = layer_bits(layer, &count);
-    must_refuse(s4_layer_setup(context, layer, 0), S4_ERROR_SINGULAR, "condition");
-    must_refuse(s4_layer_setup(context, layer, 13), S4_ERROR_SINGULAR, "condition");
-    expect_same_bits("parameters", count, layer_bits(layer, &count), before);
-    cr_assert_eq(s4_layer_length(layer), 1);
+    hold_modes(layer, (H - 1) * MODES, MODES, 1e-15);
+    expect_singular(context, layer, 1, "condition");
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }
@@ -361,12 +363,7 @@ Test(setup, doubling_without_a_way_back)
                                .imag_transform = S4_TRANSFORM_NONE};
     s4_context *context = context_open();
     s4_layer *layer = layer_random(&shape, 6);
-    for (int64_t i = 0; i < layer_count(layer, S4_PARAMETER_A_REAL); i++) {
-        layer_data(layer, S4_PARAMETER_A_REAL)[i] = 1e-30;
-        layer_data(layer, S4_PARAMETER_A_IMAG)[i] = 0;
-    }
-    memset(layer_data(layer, S4_PARAMETER_P), 0, sizeof(double) * (size_t)layer_count(layer, S4_PARAMETER_P));
-    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    hold_modes(layer, 0, layer_count(layer, S4_PARAMETER_A_REAL), 1e-30);
     const int64_t count = c_count(layer);
     double *expected = numbers_copy(count, layer_data(layer, S4_PARAMETER_C));
     layer_write_c(layer, expected, 10);

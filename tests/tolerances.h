@@ -43,6 +43,8 @@
 /* C~ back to C without a kept C, and from C~ to another length: the condition of I - dA^L of the test's layers,
  * which is under 1e3. */
 #define TOLERANCE_UNDO 1e-11
+/* Powers by displacement structure, of max(1, |dA^L|): dense ones in double miss 3e-13 at L = 1000. */
+#define TOLERANCE_STRUCTURED_POWER 5e-13
 /* Powers of dA by repeated squaring against plain repeated multiplication. */
 #define TOLERANCE_POWER 1e-12
 /* The same at dt = 1e-5, N = 64: the condition of I - dA^L is 1e5 and more. */
@@ -61,6 +63,10 @@
 /* The two places against each other in double: another FFT, another order of sums, another mathematical library. */
 #define TOLERANCE_PLACES 1e-13
 #define TOLERANCE_PLACES_GRADIENT 1e-12
+/* Kernels of both places: R x R solves and powers of many turns on top. */
+#define TOLERANCE_PLACES_KERNEL 1e-12
+/* Single precision: kernels that differ in the last place, through the same FFTs. */
+#define TOLERANCE_F32_PLACES 1e-5
 
 /* Linearity of f64 convolution: two roundings of the transform. */
 #define TOLERANCE_LINEAR 1e-14

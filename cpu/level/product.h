@@ -35,7 +35,7 @@ typedef struct cpu_matrices {
 /* `steps` steps of a recurrence, of `rows` rows side by side; carry (rows, state): the states, double. The inputs
  * (rows, state) of a step are replaced by the states before it; those of the next are `step` elements further on, or
  * back. */
-typedef struct cpu_recurrence {
+typedef struct cpu_chunk_recurrence {
     int64_t rows, state; /* state: a multiple of CPU_PRODUCT_COLUMNS */
     int64_t steps, step;
     const void *matrix;  /* dense: (state, state), row k: what element k of a state gives, less itself */
@@ -43,16 +43,16 @@ typedef struct cpu_recurrence {
     double *carry;
     void *inputs;  /* of the first step */
     void *scratch; /* (rows, state) */
-} cpu_recurrence;
+} cpu_chunk_recurrence;
 
 typedef struct cpu_product {
     size_t size;                                  /* bytes of an element */
     void (*set)(const cpu_matrices *m);           /* c = a b */
     void (*add)(const cpu_matrices *m);           /* c += a b */
     void (*sum)(const cpu_matrices *m);           /* c += a b, c in double */
-    void (*steps_dense)(const cpu_recurrence *r); /* carry += carry matrix + input */
+    void (*steps_dense)(const cpu_chunk_recurrence *r); /* carry += carry matrix + input */
     void (*steps_modes)(
-        const cpu_recurrence *r); /* carry = poles o carry + input, complex; real parts, then imaginary */
+        const cpu_chunk_recurrence *r); /* carry = poles o carry + input, complex; real parts, then imaginary */
     /* sum of a o b, `count` a multiple of CPU_PRODUCT_COLUMNS, in double */
     double (*inner)(int64_t count, const void *a, const void *b);
     /* sum (state) += l conj(s) mode by mode, over `rows` rows (state) of l and s */

@@ -83,7 +83,7 @@ static void TYPED(sum)(const cpu_matrices *m) { TYPED(multiply)(m, SUM); }
  * R rows and V vectors of elements of one dense step. Even and odd elements of the state are two sums, so that one row
  * alone has enough of them in flight.
  */
-static inline __attribute__((always_inline)) void TYPED(advance)(const cpu_recurrence *r, int64_t i, int64_t j,
+static inline __attribute__((always_inline)) void TYPED(advance)(const cpu_chunk_recurrence *r, int64_t i, int64_t j,
                                                                  const int R, const int V)
 {
     int64_t state = r->state;
@@ -120,7 +120,7 @@ static inline __attribute__((always_inline)) void TYPED(advance)(const cpu_recur
     }
 }
 
-static inline __attribute__((always_inline)) void TYPED(advance_rows)(const cpu_recurrence *r, int64_t i, const int R)
+static inline __attribute__((always_inline)) void TYPED(advance_rows)(const cpu_chunk_recurrence *r, int64_t i, const int R)
 {
     const int V = R == STEP_ROWS ? 2 : 4;
     int64_t j = 0;
@@ -132,10 +132,10 @@ static inline __attribute__((always_inline)) void TYPED(advance_rows)(const cpu_
     if (j < r->state) TYPED(advance)(r, i, j, R, 1);
 }
 
-static void TYPED(steps_dense)(const cpu_recurrence *all)
+static void TYPED(steps_dense)(const cpu_chunk_recurrence *all)
 {
     int64_t count = all->rows * all->state;
-    cpu_recurrence r = *all;
+    cpu_chunk_recurrence r = *all;
     REAL *before = r.scratch;
     for (int64_t step = 0; step < all->steps; step++) {
         int64_t i = 0;
@@ -152,7 +152,7 @@ static void TYPED(steps_dense)(const cpu_recurrence *all)
 }
 
 /* V vectors of modes of one row, kept in registers over all steps. */
-static inline __attribute__((always_inline)) void TYPED(modes)(const cpu_recurrence *r, int64_t i, int64_t n,
+static inline __attribute__((always_inline)) void TYPED(modes)(const cpu_chunk_recurrence *r, int64_t i, int64_t n,
                                                                const int V)
 {
     int64_t half = r->state / 2;
@@ -185,7 +185,7 @@ static inline __attribute__((always_inline)) void TYPED(modes)(const cpu_recurre
     }
 }
 
-static void TYPED(steps_modes)(const cpu_recurrence *r)
+static void TYPED(steps_modes)(const cpu_chunk_recurrence *r)
 {
     for (int64_t i = 0; i < r->rows; i++) {
         int64_t n = 0;

@@ -10,25 +10,7 @@
 #ifndef GPU_KERNELS_CAUCHY_H
 #define GPU_KERNELS_CAUCHY_H
 
-#include "gpu/kernels/grid.h"
-#include "gpu/kernels/launchers.h"
-
-struct complex_d {
-    double re, im;
-};
-static inline __device__ complex_d operator*(complex_d a, complex_d b)
-{
-    return {a.re * b.re - a.im * b.im, a.re * b.im + a.im * b.re};
-}
-static inline __device__ complex_d operator*(double a, complex_d b) { return {a * b.re, a * b.im}; }
-static inline __device__ complex_d operator-(complex_d a, complex_d b) { return {a.re - b.re, a.im - b.im}; }
-static inline __device__ complex_d conj(complex_d a) { return {a.re, -a.im}; }
-static inline __device__ double norm(complex_d a) { return a.re * a.re + a.im * a.im; }
-static inline __device__ complex_d inverse(complex_d a)
-{
-    const double scale = 1 / norm(a);
-    return {a.re * scale, -a.im * scale};
-}
+#include "gpu/kernels/system.h"
 
 /* sin and cos of pi k / L for 0 <= k <= L/2; the argument stays within a quarter of pi, so that L = 2k gives exactly
  * 1 and 0. */
@@ -45,27 +27,30 @@ static inline __device__ angle frequency_angle(int64_t k, int64_t length)
     return a;
 }
 
-/* ---- parameters of one channel ------------------------------------------------------------------------------- */
+/* ---- rows of a tile ------------------------------------------------------------------------------------------- */
 
-static inline __device__ complex_d load_complex(const double *pairs, int64_t index)
+/* Which kernel a lane is. */
+struct kernel_row {
+    int64_t h, k;
+};
+static inline __device__ kernel_row row_of_lane(const gpu_kernel_tile &t, int64_t lane)
 {
-    const double2 z = reinterpret_cast<const double2 *>(pairs)[index];
-    return {z.x, z.y};
+    return {t.channel + (t.first + lane) / t.kernels, (t.first + lane) % t.kernels};
 }
-static inline __device__ complex_d system_lambda(const gpu_kernel_tile &t, int64_t h, int64_t n)
+/* Its row in (kernels, channels of the block, L). */
+static inline __device__ int64_t row_in_block(const gpu_kernel_tile &t, int64_t lane)
 {
-    return load_complex(t.system.lambda, h % t.n_ssm * t.modes + n);
+    return (t.first + lane) % t.kernels * t.channels + (t.first + lane) / t.kernels;
 }
-/* Row b of [B, P_1 .. P_R]. */
-static inline __device__ complex_d system_row(const gpu_kernel_tile &t, int64_t h, int64_t n, int b)
+
+/* Row b of [B, P_1 .. P_R], column c of [C~, Q_1 .. Q_R]. */
+static inline __device__ complex_d row_entry(const gpu_system &s, kernel_row of, int64_t n, int b)
 {
-    const int64_t at = h % t.n_ssm * t.modes + n;
-    return b == 0 ? load_complex(t.system.b, at) : load_complex(t.system.p, (b - 1) * t.n_ssm * t.modes + at);
+    return b == 0 ? system_b(s, of.h, n) : system_p(s, of.h, n, b - 1);
 }
-/* Column c of [C~, Q_1 .. Q_R]. */
-static inline __device__ complex_d system_column(const gpu_kernel_tile &t, int64_t h, int64_t n, int c)
+static inline __device__ complex_d column_entry(const gpu_system &s, kernel_row of, int64_t n, int c)
 {
-    return c == 0 ? load_complex(t.system.c, h * t.modes + n) : conj(system_row(t, h, n, c));
+    return c == 0 ? system_c(s, of.h, of.k, n) : conj(system_p(s, of.h, n, c - 1));
 }
 
 /* ---- what is staged per mode --------------------------------------------------------------------------------- */
@@ -74,16 +59,16 @@ static inline __device__ complex_d system_column(const gpu_kernel_tile &t, int64
 template <int R> constexpr int pairs = (1 + R) * (1 + R);
 template <int R> constexpr int staged = 2 + 2 * pairs<R>;
 
-/* Stages modes [first, first + count) of channel h; all threads take part, a barrier must follow. */
+/* Stages modes [first, first + count) of a row; all threads take part, a barrier must follow. */
 template <int R>
-static inline __device__ void stage_modes(const gpu_kernel_tile &t, int64_t h, int64_t first, int count, double *stage)
+static inline __device__ void stage_modes(const gpu_system &s, kernel_row of, int64_t first, int count, double *stage)
 {
-    const double dt = t.system.dt[h];
     for (int i = int(threadIdx.x); i < count * pairs<R>; i += gpu_threads) {
         const int mode = i / pairs<R>, pair = i % pairs<R>;
         const int64_t n = first + mode;
-        const complex_d w = dt * system_lambda(t, h, n);
-        const complex_d v = dt * (system_row(t, h, n, pair / (1 + R)) * system_column(t, h, n, pair % (1 + R)));
+        const double dt = system_dt(s, of.h, n);
+        const complex_d w = dt * system_lambda(s, of.h, n);
+        const complex_d v = dt * (row_entry(s, of, n, pair / (1 + R)) * column_entry(s, of, n, pair % (1 + R)));
         double *of_mode = stage + mode * staged<R>;
         if (pair == 0) {
             of_mode[0] = norm(w);
@@ -111,18 +96,18 @@ template <int R> struct cauchy_sums {
 
 constexpr int staged_chunk = 32; /* modes staged at a time */
 
-/* All sums of channel h at one frequency, modes in rising order. All threads of the block take part. */
+/* All sums of a row at one frequency, modes in rising order. All threads of the block take part. */
 template <int R>
-static inline __device__ void sum_over_modes(const gpu_kernel_tile &t, int64_t h, angle a, cauchy_sums<R> &sums)
+static inline __device__ void sum_over_modes(const gpu_system &s, kernel_row of, angle a, cauchy_sums<R> &sums)
 {
     double *stage = reinterpret_cast<double *>(s4_shared);
     GPU_UNROLL
     for (int b = 0; b <= R; b++) GPU_UNROLL
     for (int c = 0; c <= R; c++) sums.sigma[b][c] = {0, 0};
-    for (int64_t first = 0; first < t.modes; first += staged_chunk) {
-        const int count = int(t.modes - first < staged_chunk ? t.modes - first : staged_chunk);
+    for (int64_t first = 0; first < s.modes; first += staged_chunk) {
+        const int count = int(s.modes - first < staged_chunk ? s.modes - first : staged_chunk);
         if (first > 0) __syncthreads(); /* the previous modes have been read */
-        stage_modes<R>(t, h, first, count, stage);
+        stage_modes<R>(s, of, first, count, stage);
         __syncthreads();
         for (int mode = 0; mode < count; mode++) {
             const double *of_mode = stage + mode * staged<R>;

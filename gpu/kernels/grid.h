@@ -44,15 +44,24 @@ template <typename T> static inline __device__ complex_of<T> complex_value(T re,
     return z;
 }
 
-/* The row that this thread's block works in, and this thread's element of it. */
-static inline __device__ int64_t grid_row(int64_t parts) { return int64_t(blockIdx.x) / parts; }
+/* The row that this thread's block works in, and this thread's element of it. A grid is counted in 32 bits. */
+static inline __device__ int64_t grid_row(int64_t parts) { return blockIdx.x / unsigned(parts); }
+static inline __device__ int64_t grid_part(int64_t parts) { return blockIdx.x % unsigned(parts); }
 static inline __device__ int64_t grid_element(int64_t parts)
 {
-    return int64_t(blockIdx.x) % parts * gpu_threads + int64_t(threadIdx.x);
+    return grid_part(parts) * gpu_threads + int64_t(threadIdx.x);
 }
 
 /* Blocks for one row of `elements`. */
 static inline int64_t grid_parts(int64_t elements) { return (elements + gpu_threads - 1) / gpu_threads; }
+
+/* The same with several elements a thread, gpu_threads apart, so that several loads are under way at a time. */
+constexpr int grid_each = 4;
+static inline __device__ int64_t grid_first_element(int64_t parts)
+{
+    return grid_part(parts) * (grid_each * gpu_threads) + int64_t(threadIdx.x);
+}
+static inline int64_t grid_wide_parts(int64_t elements) { return grid_parts((elements + grid_each - 1) / grid_each); }
 
 /* rows * parts blocks. What does not fit a grid becomes an empty one, which the launch refuses. */
 static inline cudaLaunchConfig_t grid_config(int64_t rows, int64_t parts, size_t shared, cudaStream_t stream)

@@ -2,7 +2,8 @@
  * The S4 kernel from C~:   K^ = e^{i theta} [sigma_00 - c sigma_01 (I + c sigma_11)^-1 sigma_10],  K = irfft(K^, L)
  * with sigma_01[r] = (B, Q_r), sigma_10[r] = (P_r, C~), sigma_11[r,s] = (P_r, Q_s).
  *
- * One thread per channel and frequency: sums, Woodbury and phase in one go, nothing is stored per mode.
+ * One thread per kernel and frequency: sums, Woodbury and phase in one go, nothing is stored per mode. A channel has a
+ * kernel for every row of C~.
  */
 #include "gpu/kernels/cauchy.h"
 
@@ -20,7 +21,8 @@ __global__ void __launch_bounds__(gpu_threads, 2) k_kernel_spectrum(gpu_kernel_t
     }
     const angle a = frequency_angle(k < frequencies ? k : 0, t.length);
     cauchy_sums<R> sums;
-    sum_over_modes<R>(t, t.channel + lane, a, sums);
+    const kernel_row of = row_of_lane(t, lane);
+    sum_over_modes<R>(t.system, of, a, sums);
     if (k >= frequencies) return;
     complex_d x[R];
     GPU_UNROLL
@@ -36,6 +38,8 @@ __global__ void __launch_bounds__(gpu_threads, 2) k_kernel_spectrum(gpu_kernel_t
     const complex_d phase = {a.cosine, a.sine};
     const complex_d value = phase * (sums.sigma[0][0] - a.cosine * correction);
     row[k] = make_double2(value.re, value.im);
+    if (!is_finite(value.re) || !is_finite(value.im))
+        report_index(t.bad_index, (of.h * t.kernels + of.k) * frequencies + k);
 }
 
 template <typename T>
@@ -43,7 +47,7 @@ __global__ void __launch_bounds__(gpu_threads)
     k_kernel_store(gpu_kernel_tile t, int64_t parts, int64_t stride, double scale, T *__restrict__ kernel)
 {
     const int64_t lane = grid_row(parts), j = grid_element(parts);
-    if (j < t.length) kernel[lane * t.length + j] = T(t.rows[lane * stride + j] * scale);
+    if (j < t.length) kernel[row_in_block(t, lane) * t.length + j] = T(t.rows[lane * stride + j] * scale);
 }
 
 template <int R> cudaError_t launch_spectrum(const gpu_kernel_tile &t, cudaStream_t stream)
@@ -65,7 +69,7 @@ template <typename T> cudaError_t launch_store(const gpu_kernel_tile &t, void *k
 
 extern "C" cudaError_t gpu_launch_kernel_spectrum(const gpu_kernel_tile *tile, cudaStream_t stream)
 {
-    switch (tile->rank) {
+    switch (tile->system.rank) {
     case 1:
         return launch_spectrum<1>(*tile, stream);
     case 2:

@@ -23,10 +23,16 @@ __global__ void __launch_bounds__(gpu_threads)
     k_gradient_load(gpu_kernel_tile t, int64_t parts, int64_t stride, const double *__restrict__ gradient)
 {
     const int64_t lane = grid_row(parts), j = grid_element(parts);
-    if (j < stride) t.rows[lane * stride + j] = lane < t.count && j < t.length ? gradient[lane * t.length + j] : 0;
+    if (j >= stride) return;
+    const bool carries_data = lane < t.count && j < t.length;
+    t.rows[lane * stride + j] = carries_data ? gradient[row_in_block(t, lane) * t.length + j] : 0;
 }
 
-/* Steps 1 and 2: one thread per channel and frequency. */
+/* Complex numbers per kernel and frequency from step 2 to step 3. */
+template <int R> constexpr int factors = 1 + 2 * R;
+
+/* Steps 1 and 2: one thread per kernel and frequency. The gradients of the sums are products of few numbers,
+ * g_bc = (g y'_b) x'_c with y' = (1, -c conj(y)) and x' = (1, -c conj(x)): what is kept. */
 template <int R>
 __global__ void __launch_bounds__(gpu_threads, 2)
     k_kernel_adjoint(gpu_kernel_tile t, int64_t parts, int64_t stride, double2 *__restrict__ adjoint)
@@ -34,7 +40,7 @@ __global__ void __launch_bounds__(gpu_threads, 2)
     const int64_t lane = grid_row(parts), k = grid_element(parts), frequencies = t.length / 2 + 1;
     const angle a = frequency_angle(k < frequencies ? k : 0, t.length);
     cauchy_sums<R> sums;
-    sum_over_modes<R>(t, t.channel + lane, a, sums);
+    sum_over_modes<R>(t.system, row_of_lane(t, lane), a, sums);
     if (k >= frequencies) return;
 
     const double weight = (k == 0 || 2 * k == t.length ? 1 : 2) / double(t.length);
@@ -51,47 +57,41 @@ __global__ void __launch_bounds__(gpu_threads, 2)
     solve_woodbury<R, true>(sums, a.cosine, y);
 
     const int64_t pair_stride = stride / 2;
-    double2 *out = adjoint + lane * pairs<R> * pair_stride + k;
+    double2 *out = adjoint + lane * factors<R> * pair_stride + k;
     out[0] = make_double2(g.re, g.im);
     GPU_UNROLL
-    for (int s = 0; s < R; s++) {
-        const complex_d g_01 = -a.cosine * (g * conj(x[s]));
-        out[(1 + s) * pair_stride] = make_double2(g_01.re, g_01.im);
-    }
-    GPU_UNROLL
     for (int r = 0; r < R; r++) {
-        const complex_d g_10 = -a.cosine * (conj(y[r]) * g);
-        out[(1 + r) * (1 + R) * pair_stride] = make_double2(g_10.re, g_10.im);
-        GPU_UNROLL
-        for (int s = 0; s < R; s++) {
-            const complex_d g_11 = -a.cosine * (g_10 * conj(x[s]));
-            out[((1 + r) * (1 + R) + 1 + s) * pair_stride] = make_double2(g_11.re, g_11.im);
-        }
+        const complex_d g_10 = -a.cosine * (g * conj(y[r]));
+        const complex_d of_x = -a.cosine * conj(x[r]);
+        out[(1 + r) * pair_stride] = make_double2(g_10.re, g_10.im);
+        out[(1 + R + r) * pair_stride] = make_double2(of_x.re, of_x.im);
     }
 }
 
 /* Modes that one block sums for, so that an adjoint is read once for several; bounded by registers. */
-template <int R> constexpr int group = R == 1 ? 4 : R == 2 ? 2 : 1;
+template <int R> constexpr int group = R == 1 ? 2 : R == 2 ? 1 : 1;
+/* Blocks that a multiprocessor can hold: so many registers are left to each. */
+template <int R> constexpr int blocks = R <= 2 ? 4 : R == 3 ? 3 : 2;
 /* X, Y of all pairs, then U, V. */
 template <int R> constexpr int mode_sums = 2 * pairs<R> + 2;
 
-/* Step 3: one block per channel and group of modes; its threads share the frequencies. */
+/* Step 3: one block per kernel and group of modes; its threads share the frequencies. */
 template <int R>
-__global__ void __launch_bounds__(gpu_threads, 2)
-    k_mode_sums(gpu_kernel_tile t, int64_t groups, int64_t stride, int64_t terms_stride,
-                const double2 *__restrict__ adjoint, double *__restrict__ terms)
+__global__ void __launch_bounds__(gpu_threads, blocks<R>)
+    k_mode_sums(gpu_kernel_tile t, int64_t groups, int64_t stride, const double *__restrict__ adjoint,
+                double *__restrict__ terms)
 {
     constexpr int modes = group<R>, values = modes * mode_sums<R>;
     double *stage = reinterpret_cast<double *>(s4_shared);
     double *of_warp = stage + modes * staged<R>; /* (warps, values) */
     const int64_t lane = grid_row(groups), first = int64_t(blockIdx.x) % groups * modes;
     const int64_t frequencies = t.length / 2 + 1, pair_stride = stride / 2;
-    const int present = int(t.modes - first < modes ? t.modes - first : modes);
+    const int present = int(t.system.modes - first < modes ? t.system.modes - first : modes);
 
     for (int i = int(threadIdx.x); i < modes * staged<R>; i += gpu_threads)
         stage[i] = 1; /* modes beyond the last: summed, never stored */
     __syncthreads();
-    stage_modes<R>(t, t.channel + lane, first, present, stage);
+    stage_modes<R>(t.system, row_of_lane(t, lane), first, present, stage);
     __syncthreads();
 
     double sum_x[modes][pairs<R>], sum_y[modes][pairs<R>], sum_u[modes], sum_v[modes];
@@ -102,7 +102,7 @@ __global__ void __launch_bounds__(gpu_threads, 2)
         for (int pair = 0; pair < pairs<R>; pair++) sum_x[m][pair] = sum_y[m][pair] = 0;
     }
 
-    const double2 *of_lane = adjoint + lane * pairs<R> * pair_stride;
+    const double *adjoint_of_lane = adjoint + lane * factors<R> * stride;
     GPU_ROLLED
     for (int64_t k = int64_t(threadIdx.x); k < frequencies; k += gpu_threads) {
         const angle a = frequency_angle(k, t.length);
@@ -114,16 +114,19 @@ __global__ void __launch_bounds__(gpu_threads, 2)
         }
         GPU_UNROLL
         for (int pair = 0; pair < pairs<R>; pair++) {
-            const double2 g = of_lane[pair * pair_stride + k];
+            const int b = pair / (1 + R), c = pair % (1 + R);
+            complex_d g = load_complex(adjoint_of_lane, b * pair_stride + k);
+            if (c > 0) g = g * load_complex(adjoint_of_lane, (R + c) * pair_stride + k);
+            const complex_d even = (-2 * a.cosine) * g, odd = (4 * a.sine) * g;
             GPU_UNROLL
             for (int m = 0; m < modes; m++) {
                 /* volatile: read at every frequency rather than held in registers, which are needed for sums */
                 const volatile double *of_pair = stage + m * staged<R> + 2 + 2 * pair;
-                const double num_re = -2 * a.cosine * of_pair[1], num_im = 4 * a.sine * of_pair[0];
-                sum_x[m][pair] += a.cosine * (g.x * r[m].re + g.y * r[m].im);
-                sum_y[m][pair] += a.sine * (g.x * r[m].im - g.y * r[m].re);
-                z[m].re += g.x * num_re + g.y * num_im;
-                z[m].im += g.x * num_im - g.y * num_re;
+                const double p = of_pair[0], q = of_pair[1];
+                sum_x[m][pair] += even.re * r[m].re + even.im * r[m].im;
+                sum_y[m][pair] += odd.re * r[m].im - odd.im * r[m].re;
+                z[m].re += even.re * q + odd.im * p;
+                z[m].im += odd.re * p - even.im * q;
             }
         }
         GPU_UNROLL
@@ -142,8 +145,9 @@ __global__ void __launch_bounds__(gpu_threads, 2)
         for (int pair = 0; pair < pairs<R>; pair++) {
             const double x = warp_sum(sum_x[m][pair]), y = warp_sum(sum_y[m][pair]);
             if (writes) {
-                mine[m * mode_sums<R> + pair] = x;
-                mine[m * mode_sums<R> + pairs<R> + pair] = y;
+                /* what the loop multiplied with is -2 c g and 4 S g */
+                mine[m * mode_sums<R> + pair] = -0.5 * x;
+                mine[m * mode_sums<R> + pairs<R> + pair] = 0.25 * y;
             }
         }
         const double u = warp_sum(sum_u[m]), v = warp_sum(sum_v[m]);
@@ -156,71 +160,87 @@ __global__ void __launch_bounds__(gpu_threads, 2)
     for (int i = int(threadIdx.x); i < present * mode_sums<R>; i += gpu_threads) {
         double sum = 0;
         for (int warp = 0; warp < gpu_warps; warp++) sum += of_warp[warp * values + i];
-        terms[(lane * t.modes + first + i / mode_sums<R>)*terms_stride + i % mode_sums<R>] = sum;
+        terms[(lane * t.system.modes + first) * mode_sums<R> + i] = sum;
     }
 }
 
-static inline __device__ void store_complex(double *pairs, int64_t index, complex_d z)
+/* Writes, or adds to what an earlier kernel of the channel wrote. */
+static inline __device__ void deposit(double *pairs, int64_t index, complex_d z, bool adds)
 {
-    reinterpret_cast<double2 *>(pairs)[index] = make_double2(z.re, z.im);
+    if (adds) add(z, load_complex(pairs, index));
+    store_complex(pairs, index, z);
 }
-static inline __device__ void add(complex_d &sum, complex_d term)
+static inline __device__ void deposit(double *numbers, int64_t index, double x, bool adds)
 {
-    sum.re += term.re;
-    sum.im += term.im;
+    numbers[index] = adds ? numbers[index] + x : x;
 }
 
 /* Step 4: one block per channel; its threads share the modes. */
 template <int R>
-__global__ void __launch_bounds__(gpu_threads, 2)
-    k_mode_gradients(gpu_kernel_tile t, int64_t terms_stride, const double *__restrict__ terms, s4_system_gradient out)
+__global__ void __launch_bounds__(gpu_threads, R <= 2 ? 4 : 2)
+    k_mode_gradients(gpu_kernel_tile t, const double *__restrict__ terms, s4_system_gradient out)
 {
-    const int64_t lane = int64_t(blockIdx.x), h = t.channel + lane;
-    const double dt = t.system.dt[h];
-    double g_dt = 0;
-    for (int64_t n = int64_t(threadIdx.x); n < t.modes; n += gpu_threads) {
-        const double *sum_x = terms + (lane * t.modes + n) * terms_stride;
-        const double *sum_y = sum_x + pairs<R>;
-        const double sum_u = sum_y[pairs<R>], sum_v = sum_y[pairs<R> + 1];
-        const complex_d lambda = system_lambda(t, h, n), w = dt * lambda;
-        complex_d row[1 + R], column[1 + R], g_row[1 + R], g_column[1 + R];
-        GPU_UNROLL
-        for (int i = 0; i <= R; i++) {
-            row[i] = system_row(t, h, n, i);
-            column[i] = i == 0 ? system_column(t, h, n, 0) : conj(row[i]);
-            g_row[i] = g_column[i] = {0, 0};
+    const gpu_system &s = t.system;
+    const int64_t place = t.first / t.kernels + int64_t(blockIdx.x), h = t.channel + place;
+    const int64_t from = place * t.kernels - t.first; /* lane of kernel 0, which may belong to an earlier tile */
+    const int64_t end = from + t.kernels < t.count ? from + t.kernels : t.count;
+    for (int64_t lane = from > 0 ? from : 0; lane < end; lane++) {
+        const kernel_row of = {h, lane - from};
+        const bool adds = of.k > 0;
+        double sum_dt = 0;
+        for (int64_t n = int64_t(threadIdx.x); n < s.modes; n += gpu_threads) {
+            const double *sum_x = terms + (lane * s.modes + n) * mode_sums<R>;
+            const double *sum_y = sum_x + pairs<R>;
+            const double sum_u = sum_y[pairs<R>], sum_v = sum_y[pairs<R> + 1];
+            const double dt = system_dt(s, h, n);
+            const complex_d lambda = system_lambda(s, h, n), w = dt * lambda;
+            const complex_d c_tilde = column_entry(s, of, n, 0);
+            complex_d g_c_tilde = {0, 0}, row[1 + R], g_row[1 + R];
+            GPU_UNROLL
+            for (int i = 0; i <= R; i++) {
+                row[i] = row_entry(s, of, n, i);
+                g_row[i] = {0, 0};
+            }
+            complex_d g_w = {0, 0};
+            g_w.re -= 2 * w.re * sum_u;
+            g_w.re -= 4 * sum_v;
+            g_w.im -= 2 * w.im * sum_u;
+            double g_dt = 0;
+            GPU_UNROLL
+            for (int b = 0; b <= R; b++) GPU_UNROLL
+            for (int c = 0; c <= R; c++) {
+                const double x = sum_x[b * (1 + R) + c], y = sum_y[b * (1 + R) + c];
+                const complex_d column = c == 0 ? c_tilde : conj(row[c]), bc = row[b] * column, v = dt * bc;
+                complex_d g_v = {0, 0};
+                g_v.re -= 2 * w.re * x;
+                g_v.re -= 4 * y;
+                g_v.im -= 2 * w.im * x;
+                g_w.re -= 2 * v.re * x;
+                g_w.im -= 2 * v.im * x;
+                const complex_d g_column = dt * (conj(row[b]) * g_v);
+                add(g_row[b], dt * (conj(column) * g_v));
+                if (c == 0)
+                    add(g_c_tilde, g_column);
+                else
+                    add(g_row[c], conj(g_column));
+                g_dt += (conj(bc) * g_v).re;
+            }
+            g_dt += (conj(lambda) * g_w).re;
+            store_complex(out.c, (of.k * s.d_model + h) * s.modes + n, g_c_tilde);
+            deposit(out.lambda, h * s.modes + n, dt * g_w, adds);
+            deposit(out.b, h * s.modes + n, g_row[0], adds);
+            GPU_UNROLL
+            for (int r = 1; r <= R; r++) deposit(out.p, ((r - 1) * s.d_model + h) * s.modes + n, g_row[r], adds);
+            if (s.dt_modes == 1)
+                sum_dt += g_dt;
+            else
+                deposit(out.dt, h * s.modes + n, g_dt, adds);
         }
-        complex_d g_w = {0, 0};
-        g_w.re -= 2 * w.re * sum_u;
-        g_w.re -= 4 * sum_v;
-        g_w.im -= 2 * w.im * sum_u;
-        GPU_UNROLL
-        for (int b = 0; b <= R; b++) GPU_UNROLL
-        for (int c = 0; c <= R; c++) {
-            const double x = sum_x[b * (1 + R) + c], y = sum_y[b * (1 + R) + c];
-            const complex_d bc = row[b] * column[c], v = dt * bc;
-            complex_d g_v = {0, 0};
-            g_v.re -= 2 * w.re * x;
-            g_v.re -= 4 * y;
-            g_v.im -= 2 * w.im * x;
-            g_w.re -= 2 * v.re * x;
-            g_w.im -= 2 * v.im * x;
-            add(g_row[b], dt * (conj(column[c]) * g_v));
-            add(g_column[c], dt * (conj(row[b]) * g_v));
-            g_dt += (conj(bc) * g_v).re;
-        }
-        g_dt += (conj(lambda) * g_w).re;
-        store_complex(out.lambda, h * t.modes + n, dt * g_w);
-        store_complex(out.b, h * t.modes + n, g_row[0]);
-        store_complex(out.c, h * t.modes + n, g_column[0]);
-        GPU_UNROLL
-        for (int r = 1; r <= R; r++) {
-            add(g_row[r], conj(g_column[r]));
-            store_complex(out.p, ((r - 1) * t.d_model + h) * t.modes + n, g_row[r]);
+        if (s.dt_modes == 1) {
+            sum_dt = block_sum(sum_dt, reinterpret_cast<double *>(s4_shared));
+            if (threadIdx.x == 0) deposit(out.dt, h, sum_dt, adds);
         }
     }
-    g_dt = block_sum(g_dt, reinterpret_cast<double *>(s4_shared));
-    if (threadIdx.x == 0) out.dt[h] = g_dt;
 }
 
 template <int R> cudaError_t launch_adjoint(const gpu_kernel_tile &t, double *adjoint, cudaStream_t stream)
@@ -233,18 +253,18 @@ template <int R> cudaError_t launch_adjoint(const gpu_kernel_tile &t, double *ad
 template <int R>
 cudaError_t launch_sums(const gpu_kernel_tile &t, const double *adjoint, double *terms, cudaStream_t stream)
 {
-    const int64_t groups = (t.modes + group<R> - 1) / group<R>;
+    const int64_t groups = (t.system.modes + group<R> - 1) / group<R>;
     const size_t shared = (group<R> * staged<R> + gpu_warps * group<R> * mode_sums<R>)*sizeof(double);
     const cudaLaunchConfig_t config = grid_config(t.count, groups, shared, stream);
-    return cudaLaunchKernelEx(&config, k_mode_sums<R>, t, groups, s4_row_stride(t.length), gpu_mode_terms(t.rank),
-                              reinterpret_cast<const double2 *>(adjoint), terms);
+    return cudaLaunchKernelEx(&config, k_mode_sums<R>, t, groups, s4_row_stride(t.length), adjoint, terms);
 }
 template <int R>
 cudaError_t launch_gradients(const gpu_kernel_tile &t, const double *terms, const s4_system_gradient &gradient,
                              cudaStream_t stream)
 {
-    const cudaLaunchConfig_t config = grid_config(t.count, 1, gpu_warps * sizeof(double), stream);
-    return cudaLaunchKernelEx(&config, k_mode_gradients<R>, t, gpu_mode_terms(t.rank), terms, gradient);
+    const int64_t channels = (t.first + t.count - 1) / t.kernels - t.first / t.kernels + 1;
+    const cudaLaunchConfig_t config = grid_config(channels, 1, gpu_warps * sizeof(double), stream);
+    return cudaLaunchKernelEx(&config, k_mode_gradients<R>, t, terms, gradient);
 }
 
 } // namespace
@@ -259,7 +279,7 @@ extern "C" cudaError_t gpu_launch_gradient_load(const gpu_kernel_tile *tile, con
 
 extern "C" cudaError_t gpu_launch_kernel_adjoint(const gpu_kernel_tile *tile, double *adjoint, cudaStream_t stream)
 {
-    switch (tile->rank) {
+    switch (tile->system.rank) {
     case 1:
         return launch_adjoint<1>(*tile, adjoint, stream);
     case 2:
@@ -276,7 +296,7 @@ extern "C" cudaError_t gpu_launch_kernel_adjoint(const gpu_kernel_tile *tile, do
 extern "C" cudaError_t gpu_launch_mode_sums(const gpu_kernel_tile *tile, const double *adjoint, double *terms,
                                             cudaStream_t stream)
 {
-    switch (tile->rank) {
+    switch (tile->system.rank) {
     case 1:
         return launch_sums<1>(*tile, adjoint, terms, stream);
     case 2:
@@ -293,7 +313,7 @@ extern "C" cudaError_t gpu_launch_mode_sums(const gpu_kernel_tile *tile, const d
 extern "C" cudaError_t gpu_launch_mode_gradients(const gpu_kernel_tile *tile, const double *terms,
                                                  const s4_system_gradient *gradient, cudaStream_t stream)
 {
-    switch (tile->rank) {
+    switch (tile->system.rank) {
     case 1:
         return launch_gradients<1>(*tile, terms, *gradient, stream);
     case 2:

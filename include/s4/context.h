@@ -37,6 +37,12 @@ typedef struct s4_context_options {
      * between levels. */
     const char *cpu_level;
 
+    /* For those who look for an error. strict: a call whose operations or copies are not those that its plan lists is
+     * S4_ERROR_MISMATCH. shadow: plans that use the GPU also run every operation on the CPU; the first result that differs,
+     * or is not finite, is S4_ERROR_MISMATCH with operation, tensor, index and both values. It takes the memory of the
+     * problem on the CPU on top of the plan's, and tensors on the host. */
+    int strict, shadow;
+
     int ignore_wisdom; /* 1: FFT plans as on a machine that was never tuned */
 } s4_context_options;
 

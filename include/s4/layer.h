@@ -61,15 +61,17 @@ typedef enum s4_parameter {
 } s4_parameter;
 #define S4_PARAMETER_COUNT 7
 #define S4_PARAMETER_ALL ((1u << S4_PARAMETER_COUNT) - 1u)
+S4_API const char *s4_parameter_name(s4_parameter which); /* "inv_dt" ... "D" */
+S4_API s4_status s4_parameter_parse(const char *text, s4_parameter *which);
 
 /*
- * One parameter, s4_parameter 0 .. S4_PARAMETER_COUNT - 1. With s4_gradients (plan.h), whose pointers have the same order
- * and shapes, this is all that an optimiser must know of a layer. Gradient descent with the step size `rate`:
+ * One parameter, s4_parameter 0 .. S4_PARAMETER_COUNT - 1: all that an optimiser must know of it. Gradient descent with the
+ * step size `rate`, where `gradients` are the s4_gradients (plan.h) that backward has filled:
  *   for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
  *       s4_parameter_view v;
- *       s4_layer_parameter(layer, (s4_parameter)p, &v);
+ *       s4_layer_parameter_gradient(layer, (s4_parameter)p, &gradients, &v);
  *       double step = v.learning_rate_max > 0 && v.learning_rate_max < rate ? v.learning_rate_max : rate;
- *       for (int64_t i = 0; i < v.count; i++) v.data[i] -= step * gradients.parameter[p][i];
+ *       for (int64_t i = 0; v.gradient && i < v.count; i++) v.data[i] -= step * v.gradient[i];
  *   }
  *   s4_layer_changed(layer, S4_PARAMETER_ALL);
  */
@@ -84,8 +86,13 @@ typedef struct s4_parameter_view {
      * C and D as the optimiser trains everything else. */
     double learning_rate_max; /* bound on the optimiser's learning rate; 0 = none */
     double weight_decay;      /* in place of the optimiser's; negative = the optimiser's own */
+    double *gradient; /* shaped like data; NULL: not asked for, or of s4_layer_parameter */
 } s4_parameter_view;
 S4_API s4_status s4_layer_parameter(s4_layer *layer, s4_parameter which, s4_parameter_view *view);
+/* The same with the gradient pointer, which is the caller's own. */
+struct s4_gradients;
+S4_API s4_status s4_layer_parameter_gradient(s4_layer *layer, s4_parameter which, const struct s4_gradients *gradients,
+                                             s4_parameter_view *view);
 
 /* Says that parameters were written: bit p of mask for s4_parameter p. Derived data (workspaces, a plain C kept
  * beside C~) made before are stale from here on. */

@@ -36,7 +36,7 @@ typedef struct s4_problem {
     int bidirectional, dt_untied;                    /* as in s4_layer_options */
     s4_discretisation discretisation;
     s4_dtype dtype;
-    s4_placement placement; /* all zero = cpu. AUTO becomes CPU in this version, and the report says so */
+    s4_placement placement; /* all zero = cpu. AUTO: see s4_placement_choose; without it, CPU */
     s4_algorithm algorithm; /* of forward and training, see below */
     s4_step_mode step_mode;
     double rate;            /* multiplies dt; 0 = 1. Training a DPLR layer by FFT needs 1 */
@@ -47,6 +47,12 @@ typedef struct s4_problem {
                              * layer by FFT then needs length <= kernel_length */
     int threads;            /* CPU threads; 0 = all processors of this process */
     int64_t host_budget, device_budget; /* bytes; 0 = none */
+    int64_t pinned_budget; /* bytes of the host's that are pinned, for samples on their way to a GPU; 0 = none */
+    unsigned frozen;       /* training: bits 1 << s4_parameter of what is not trained: it takes no memory and no time, and a
+                            * gradient of it may not be asked for */
+    s4_place tensors;      /* where u, y, their gradients, states and lengths are: S4_PLACE_CPU, or S4_PLACE_GPU (device
+                            * memory; see cuda.h), which needs convolve, or step, on the GPU */
+    const char *placement_reason; /* why AUTO became what it is, for the report; NULL, or a text that outlives the plan */
 } s4_problem;
 
 /*
@@ -59,6 +65,11 @@ typedef struct s4_problem {
  * diagonal layer trains C either way. Other directions take either leaf; those that do not convolve have FFT.
  */
 
+/* Decides what AUTO in `placement` leaves open by what the context has: kernel and convolve (or step) go to the GPU where
+ * there is one that is no emulation, offers the problem in its budgets, and where the work is worth the way; all else is
+ * the CPU's. placement_reason says why. */
+S4_API s4_status s4_placement_choose(s4_context *context, s4_problem *problem);
+
 /* Arithmetic only: no device, no large memory. S4_ERROR_ARGUMENT names the field, its value and the bound;
  * S4_ERROR_OUT_OF_BUDGET tells what is needed, what was given and the largest batch that would fit;
  * S4_ERROR_UNSUPPORTED. *plan is NULL then. */
@@ -66,8 +77,8 @@ S4_API s4_status s4_plan_create(const s4_problem *problem, s4_plan **plan);
 S4_API void s4_plan_destroy(s4_plan *plan);
 
 /* FFT plans are ESTIMATE'd: the same in every process. S4_ERROR_UNAVAILABLE says why a place is not there,
- * S4_ERROR_UNSUPPORTED what a place that is there does not offer: the GPU place has, in this version, kernel and convolve
- * of DPLR layers with one output, one direction and one step size per channel.
+ * S4_ERROR_UNSUPPORTED what a place that is there does not offer: the GPU place has no chunked convolution and no
+ * eigenvectors (steps of DPLR layers in diagonal mode with the set-up on the GPU).
  * Preparing twice with one context is a no-op; with another it is S4_ERROR_ORDER. */
 S4_API s4_status s4_plan_prepare(s4_plan *plan, s4_context *context);
 
@@ -77,9 +88,11 @@ typedef struct s4_plan_info {
     int64_t fft_length; /* 0 where there is no convolution by FFT */
     int64_t chunk;      /* samples of a chunk; 0 where there is no chunked convolution */
     int64_t block_channels, block_batch; /* what is in work at a time */
-    int resident;       /* 1: kernel spectra (chunk matrices) of all channels are kept from refresh on; 0: made again, block by block */
+    int resident;       /* 1: kernel spectra (chunk matrices) of all channels are kept from refresh on; 0: made again, block
+                         * by block */
     int64_t host_peak, device_peak;         /* bytes of the workspace */
     int64_t host_minimum, device_minimum;   /* the smallest budgets this problem can be planned in */
+    int64_t pinned;                         /* bytes of host_peak that are pinned: samples on their way to a GPU */
     int64_t host_reserve, device_reserve;   /* bound on what FFTW, cuFFT and CUDA hold inside, apart from the peaks */
     int64_t to_device, to_host;             /* bytes moved by one refresh + forward (+ backward), or step, or kernel */
     int64_t buffers, operations;            /* how many there are */
@@ -127,9 +140,10 @@ S4_API void s4_workspace_destroy(s4_workspace *workspace);
  * are 0 there, u and dy are not read, state_out is the state after the last sample that counts.
  */
 
-/* Derives what depends on the parameters only. The layer must have the plan's shape (S4_ERROR_ARGUMENT). Training of a
- * DPLR layer by FFT needs one that stores C~ of the plan's kernel_length, in chunks one that stores plain C
- * (S4_ERROR_UNSUPPORTED says what to call). Other directions convert, in double. S4_ERROR_NOT_FINITE names the parameter and index. On failure the workspace is stale. */
+/* Derives what depends on the parameters only. The layer must have the plan's shape (S4_ERROR_ARGUMENT). Training of a DPLR
+ * layer by FFT needs one that stores C~ of the plan's kernel_length, in chunks one that stores plain C
+ * (S4_ERROR_UNSUPPORTED says what to call). Other directions convert, in double. S4_ERROR_NOT_FINITE names the parameter
+ * and index. On failure the workspace is stale. */
 S4_API s4_status s4_plan_refresh(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace);
 
 /* K: (K,H,kernel_length), K = channels, twice that if bidirectional. */
@@ -152,7 +166,8 @@ S4_API s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_
                                  const s4_forward_io *io);
 
 /* Gradients of the raw parameters, in double: parameter[p] is shaped like the view that s4_layer_parameter gives of p;
- * NULL = not wanted. C: of the stored leaf. Complex ones are dL/dRe + i dL/dIm. */
+ * NULL = not wanted, and not computed. C: of the stored leaf. Complex ones are dL/dRe + i dL/dIm. Not of what the plan was
+ * told is frozen (S4_ERROR_ARGUMENT). */
 typedef struct s4_gradients {
     double *parameter[S4_PARAMETER_COUNT];
     int accumulate; /* 0: overwrite, 1: add */

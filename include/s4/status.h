@@ -28,7 +28,8 @@ S4_BEGIN_DECLS
     X(S4_ERROR_CANCELLED, 11, "cancelled by the caller")                                             \
     X(S4_ERROR_DEVICE, 12, "a CUDA or cuFFT call failed")                                            \
     X(S4_ERROR_LIBRARY, 13, "FFTW or LAPACK reported a failure")                                     \
-    X(S4_ERROR_ORDER, 14, "calls in the wrong order (plan not prepared, workspace too small)")
+    X(S4_ERROR_ORDER, 14, "calls in the wrong order (plan not prepared, workspace too small)")       \
+    X(S4_ERROR_MISMATCH, 15, "what ran is not what was planned, or places do not agree")
 
 typedef enum s4_status {
 #define S4_STATUS_ENUM(name, value, text) name = value,

@@ -1,0 +1,17 @@
+/* The kernels of the two kinds of state matrices, seen by kernel.c, which tells them apart: DPLR there, diagonal in
+ * diagonal.c. */
+#ifndef GPU_KERNEL_H
+#define GPU_KERNEL_H
+
+#include "gpu/device.h"
+#include "gpu/kernels/launchers.h"
+
+gpu_system gpu_system_of(const s4_task *task);
+/* Where kernels report what is not finite; NULL where nobody asks. */
+unsigned long long *gpu_bad_index(const s4_task *task);
+
+/* Kernels of the block, and gradients from theirs. */
+s4_status gpu_diagonal_kernels(const s4_task *task, const char *operation);
+s4_status gpu_diagonal_backward(const s4_task *task, const char *operation);
+
+#endif

@@ -1,0 +1,96 @@
+/*
+ * Tensors on the host, work on the GPU: samples stream through pinned memory in blocks, so that a problem far larger than
+ * the device budget runs, with the same bits. Off the GPU the blocks of a small host budget do.
+ */
+#include <stdlib.h>
+#include <string.h>
+
+#include "expect.h"
+#include "layers.h"
+#include "place.h"
+#include "session.h"
+
+enum { B = 256, H = 32, T = 64 };
+static const layer_shape shape = {.mode = S4_MODE_DPLR, .d_model = H, .d_state = 4, .rank = 1, .plain_transforms = 1};
+
+typedef struct results {
+    double *y;
+    gradients g;
+} results;
+
+static results run(s4_context *context, s4_layer *layer, const s4_problem *problem, s4_plan_info *info)
+{
+    random_source random = {5};
+    double *u = random_samples(&random, B * H * T), *dy = random_samples(&random, B * H * T);
+    session s = session_ready(context, problem, layer);
+    results r;
+    *info = s.info;
+    r.y = session_forward(&s, layer, 0, 0, u, NULL, NULL);
+    r.g = session_backward(&s, layer, 0, 0, u, dy);
+    session_close(&s);
+    return r;
+}
+
+Test(staging, far_more_than_the_device_holds)
+{
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&shape, 1);
+    layer_make_trainable(context, layer, T);
+    s4_plan_info whole, small, pinned;
+    s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, T, T);
+    session_required(context, layer, &problem);
+    results all = run(context, layer, &problem, &whole);
+
+    problem.host_budget = whole.host_minimum;
+    problem.device_budget = whole.device_minimum;
+    results blocks = run(context, layer, &problem, &small);
+    check(small.host_peak <= whole.host_minimum && small.device_peak <= whole.device_minimum, "over the budget");
+    expect_same_bits("y", B * H * T, blocks.y, all.y);
+    expect_same_gradients(&blocks.g, &all.g);
+
+    problem.host_budget = problem.device_budget = 0;
+    if (whole.pinned) {
+        const int64_t samples = 8 * B * H * T;
+        check(10 * whole.device_minimum < 4 * samples, "the device holds more than a tenth of u, dy, y and du: %lld",
+              (long long)whole.device_minimum);
+        problem.pinned_budget = whole.pinned / 10;
+        results few = run(context, layer, &problem, &pinned);
+        check(pinned.pinned && pinned.pinned <= problem.pinned_budget, "%lld bytes are pinned, the budget is %lld",
+              (long long)pinned.pinned, (long long)problem.pinned_budget);
+        expect_same_bits("y", B * H * T, few.y, all.y);
+        expect_same_gradients(&few.g, &all.g);
+        problem.pinned_budget = 1;
+        s4_plan *plan;
+        must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "pinned_budget");
+    }
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
+/* Only parameters that changed travel. */
+Test(staging, refresh_sends_what_changed)
+{
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&shape, 1);
+    layer_make_trainable(context, layer, T);
+    s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, 1, T, T);
+    session_required(context, layer, &problem);
+    session s = session_ready(context, &problem, layer);
+    if (s.info.to_device) {
+        const unsigned changed[] = {S4_PARAMETER_ALL, 1u << S4_PARAMETER_D, 0};
+        int64_t moved[3];
+        for (int i = 0; i < 3; i++) {
+            s4_ledger before, after;
+            must(s4_layer_changed(layer, changed[i]));
+            must(s4_context_ledger(context, &before));
+            must(s4_plan_refresh(s.plan, layer, s.workspace));
+            must(s4_context_ledger(context, &after));
+            moved[i] = after.moved_to_device - before.moved_to_device;
+        }
+        check(moved[0] > moved[1] && moved[1] == 8 * H && moved[2] == 0, "moved: all %lld, D %lld, nothing %lld",
+              (long long)moved[0], (long long)moved[1], (long long)moved[2]);
+    }
+    session_close(&s);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
