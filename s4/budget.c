@@ -53,6 +53,13 @@ static int64_t largest(const s4_problem *problem, s4_shape *shape, choice *block
     return low;
 }
 
+/* Whether blocks of samples go to a GPU and back. */
+static int is_staged(const s4_problem *problem)
+{
+    s4_stage stage = problem->direction == S4_DIRECTION_STEP ? S4_STAGE_STEP : S4_STAGE_CONVOLVE;
+    return problem->placement.stage[stage] == S4_PLACE_GPU && problem->tensors == S4_PLACE_CPU;
+}
+
 /* The choice that needs least: almost always one channel and one row at a time, but how buffers pack can favour a few
  * channels by some bytes, and few channels whose spectra are kept need not be made again beside the rows in work. */
 static choice smallest(const s4_problem *problem, s4_shape *shape, s4_map *map)
@@ -68,13 +75,6 @@ static choice smallest(const s4_problem *problem, s4_shape *shape, s4_map *map)
             least = (choice){resident, channels, 1};
         }
     return least;
-}
-
-/* Whether blocks of samples go to a GPU and back. */
-static int is_staged(const s4_problem *problem)
-{
-    s4_stage stage = problem->direction == S4_DIRECTION_STEP ? S4_STAGE_STEP : S4_STAGE_CONVOLVE;
-    return problem->placement.stage[stage] == S4_PLACE_GPU && problem->tensors == S4_PLACE_CPU;
 }
 
 static int64_t at_most(int64_t value, int64_t limit) { return value < limit ? value : limit > 1 ? limit : 1; }

@@ -11,7 +11,7 @@
 
 static void list_operations(const s4_shape *shape, const s4_placement *placement, s4_map *map)
 {
-    unsigned wanted = shape->wanted | S4_WANTED_DU | S4_WANTED_STATE; /* what a call may ask for */
+    unsigned wanted = shape->wanted | S4_WANTED_DU | (shape->states ? S4_WANTED_STATE : 0u); /* what a call may ask for */
     for (int i = 0; i < s4_operation_row_count; i++)
         if (s4_operation_rows[i].active(shape, placement) &&
             s4_operation_wanted(&s4_operation_rows[i], wanted))

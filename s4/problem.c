@@ -19,7 +19,7 @@
  * problem so that bits are, too. */
 #define TILE_ELEMENTS ((int64_t)1 << 22)
 #define STAGE_ELEMENTS ((int64_t)1 << 18) /* of a thread: a part of its cache */
-#define TILE_ROWS_MAX 2048
+#define TILE_ROWS_MAX 256
 #define TILE_CHANNELS_MAX 64
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)

@@ -398,7 +398,9 @@ Test(frozen, a_plan_leaves_out_what_only_they_need)
                 const wish wanted = {S4_PARAMETER_ALL & ~frozen, 1, 1};
                 int64_t before, after;
                 (void)executed(s.context, &before);
-                session_forward(&at, s.layer, 0, 0, s.u, NULL, NULL); /* with its refresh */
+                const int64_t states = s.states ? B * H * layer_options(s.layer).d_state : 0;
+                double *state = states ? numbers(states) : NULL;
+                session_forward(&at, s.layer, 0, 0, s.u, state, state); /* with its refresh */
                 must(backward(&s, &at, wanted, &got));
                 (void)executed(s.context, &after);
                 expect_wanted_bits(&s, wanted, &got, &all);

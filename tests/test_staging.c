@@ -10,7 +10,7 @@
 #include "place.h"
 #include "session.h"
 
-enum { B = 256, H = 32, T = 64 };
+enum { B = 512, H = 32, T = 64 };
 static const layer_shape shape = {.mode = S4_MODE_DPLR, .d_model = H, .d_state = 4, .rank = 1, .plain_transforms = 1};
 
 typedef struct results {
@@ -41,18 +41,19 @@ Test(staging, far_more_than_the_device_holds)
     session_required(context, layer, &problem);
     results all = run(context, layer, &problem, &whole);
 
-    problem.host_budget = whole.host_minimum;
-    problem.device_budget = whole.device_minimum;
+    problem.host_budget = (3 * whole.host_minimum + whole.host_peak) / 4; /* at the minimum, row by row, it takes long */
+    problem.device_budget = (31 * whole.device_minimum + whole.device_peak) / 32;
     results blocks = run(context, layer, &problem, &small);
-    check(small.host_peak <= whole.host_minimum && small.device_peak <= whole.device_minimum, "over the budget");
+    check(small.host_peak <= problem.host_budget && small.device_peak <= problem.device_budget, "over the budget");
+    check(small.block_batch * small.block_channels < B * H, "one block");
     expect_same_bits("y", B * H * T, blocks.y, all.y);
     expect_same_gradients(&blocks.g, &all.g);
 
     problem.host_budget = problem.device_budget = 0;
     if (whole.pinned) {
         const int64_t samples = 8 * B * H * T;
-        check(10 * whole.device_minimum < 4 * samples, "the device holds more than a tenth of u, dy, y and du: %lld",
-              (long long)whole.device_minimum);
+        check(10 * small.device_peak < 4 * samples, "the device holds more than a tenth of u, dy, y and du: %lld",
+              (long long)small.device_peak);
         problem.pinned_budget = whole.pinned / 10;
         results few = run(context, layer, &problem, &pinned);
         check(pinned.pinned && pinned.pinned <= problem.pinned_budget, "%lld bytes are pinned, the budget is %lld",

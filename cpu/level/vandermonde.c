@@ -42,7 +42,8 @@ static int64_t pack_factors(const cpu_vandermonde *v, int reversed, const cpu_co
 {
     int64_t count = 0;
     for (int64_t n = 0; n < v->modes; n++) {
-        if (v->pole[n].reversed != reversed || v->reach[n] <= j) continue;
+        const int nothing = c[n].re == 0.0 && c[n].im == 0.0; /* whatever its powers are */
+        if (v->pole[n].reversed != reversed || v->reach[n] <= j || nothing) continue;
         const double *re = v->coarse + 2 * n * v->padded_rows + j, *im = re + v->padded_rows;
         double *factor = v->factor + 2 * CPU_ROW_BLOCK * count;
         for (int64_t q = 0; q < CPU_ROW_BLOCK; q++) {
