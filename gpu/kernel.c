@@ -8,6 +8,7 @@
  * every forward and backward pass, which must not wait, nobody asks.
  */
 #include "gpu/kernel.h"
+#include "gpu/setup.h"
 
 gpu_system gpu_system_of(const s4_task *task)
 {
@@ -113,6 +114,8 @@ static s4_status check_finite(const s4_task *task, const unsigned long long *bad
                       operation, "cudaMemcpyAsync"));
     GPU_TRY(gpu_check(cudaStreamSynchronize(gpu_stream(task)), operation, "cudaStreamSynchronize"));
     if (bad == ~0ULL) return S4_OK;
+    if (task->buffer[S4_BUFFER_RAW]) /* what the set-up found comes first: its text names the parameter */
+        GPU_TRY(gpu_check_flags(task->device, task->queue, task->shape, task->buffer));
     const int64_t failed = (int64_t)bad;
     return gpu_host->fail(
         S4_ERROR_SINGULAR, "the kernel of channel %lld (row %lld of C) is not finite at %s %lld of 0 ... %lld: %s",

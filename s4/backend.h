@@ -60,6 +60,7 @@ typedef struct s4_shape {
     int64_t tile_channels;    /* GPU: channels of one batched FFT of the kernel; constant for a length */
     double rate;
     unsigned wanted;          /* training: bits of s4_wanted that a call may ask for: 0 for what is frozen */
+    unsigned trained;         /* training: bits 1 << s4_parameter of what is not frozen */
 } s4_shape;
 
 /* ---- buffers ------------------------------------------------------------------------------------------------- */

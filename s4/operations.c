@@ -258,7 +258,11 @@ void s4_operation_moves(const s4_operation_row *row, const s4_shape *s, const s4
             *moved += skips;
         break;
     }
-    case S4_TRANSFER_RAW_GRADIENTS: down = 8 * s4_raw_offset(s, S4_PARAMETER_COUNT); break;
+    case S4_TRANSFER_RAW_GRADIENTS:
+        for (int parameter = 0; parameter < S4_PARAMETER_COUNT; parameter++)
+            if (s->trained >> parameter & 1)
+                down += 8 * (s4_raw_offset(s, parameter + 1) - s4_raw_offset(s, parameter));
+        break;
     }
     *to_device = up;
     *to_host = down;

@@ -176,6 +176,7 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         .states = carries_states(p),
         .tensors = p->tensors,
         .rate = p->rate,
+        .trained = p->direction == S4_DIRECTION_TRAINING ? S4_PARAMETER_ALL & ~p->frozen : 0,
         .wanted = p->direction == S4_DIRECTION_TRAINING ? s4_wanted_by(S4_PARAMETER_ALL & ~p->frozen, p->rank) : 0,
     };
     if (by_fft && p->layout == S4_LAYOUT_BLH && p->channels == 1 && p->d_model > 1) {

@@ -128,6 +128,7 @@ Test(footprint, training)
             s4_problem problem;
             S4_INIT(&problem);
             problem.direction = S4_DIRECTION_TRAINING;
+            problem.algorithm = S4_ALGORITHM_FFT; /* chunks keep matrices of 32 numbers a mode, or more */
             problem.mode = (s4_mode)mode;
             problem.discretisation = mode == S4_MODE_DPLR ? S4_BILINEAR : S4_ZOH;
             problem.d_model = H;
