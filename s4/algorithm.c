@@ -59,7 +59,7 @@ static const char *obstacle(const s4_problem *p)
 
 /*
  * Nanoseconds of one row (b,h), of this much work. Kernels, spectra and chunk matrices are not counted: they are made
- * once for all rows. Measured on one core of an AMD EPYC (Zen 4) at 3.5 GHz with x86-64-v4, FFTW 3.3.10, B = 16:
+ * once for all rows. Measured on one core of an AMD EPYC (Zen 4) at 3.5 GHz with x86-64-v4, B = 4 to 16:
  *   product   one multiplication and addition of the products and dense steps of chunks
  *   sample    a sample of one tensor, read or written by chunks
  *   mode      one step of one element of a diagonal state
@@ -70,8 +70,8 @@ static const char *obstacle(const s4_problem *p)
 static const struct {
     double product, sample, mode, fft, spectrum, row;
 } price[] = {
-    [S4_F32] = {0.018, 0.2, 0.16, 0.17, 1.0, 35},
-    [S4_F64] = {0.036, 0.4, 0.2, 0.2, 1.2, 35},
+    [S4_F32] = {0.018, 0.2, 0.16, 0.04, 1.0, 35},
+    [S4_F64] = {0.036, 0.4, 0.2, 0.09, 1.2, 35},
 };
 
 static double chunked_cost(const s4_problem *p)
