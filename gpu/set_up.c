@@ -85,7 +85,7 @@ static s4_status read_out(const s4_task *task)
     const s4_shape *s = task->shape;
     gpu_model model;
     GPU_TRY(gpu_model_open(task, 0, &model));
-    gpu_conversion cv = raw_conversion(task, s->direction == S4_DIRECTION_STEP ? 0 : s->kernel_length);
+    gpu_conversion cv = raw_conversion(task, s->direction == S4_DIRECTION_STEP || s->chunk ? 0 : s->kernel_length);
     cv.rows = s->kernels;
     cv.out = model.system.c;
     cv.out_channel = 2 * s->modes;
@@ -100,7 +100,7 @@ static s4_status read_out(const s4_task *task)
 static s4_status place_read_outs(const s4_task *task, const gpu_model *model, int64_t rows_before)
 {
     const s4_shape *s = task->shape;
-    const int in_system = s->mode != S4_MODE_DPLR || s->direction == S4_DIRECTION_STEP;
+    const int in_system = s->mode != S4_MODE_DPLR || s->direction == S4_DIRECTION_STEP || s->chunk;
     gpu_conversion cv = in_system ? (gpu_conversion){.c = model->system.c} : raw_conversion(task, 0);
     cv.rows = s->channels;
     cv.out_row = 2 * s->modes;
