@@ -6,7 +6,7 @@
 
 #include <math.h>
 
-_Static_assert(sizeof(cpu_mode) + sizeof(cpu_pole) + 3 * sizeof(cpu_complex) <= 22 * sizeof(double),
+_Static_assert(sizeof(cpu_mode) + sizeof(cpu_pole) + 3 * sizeof(cpu_complex) <= S4_DIAGONAL_KEPT * sizeof(double),
                "what a mode needs beside its powers");
 
 const cpu_diagonal_rule *cpu_diagonal_rule_of(const s4_shape *shape)

@@ -23,7 +23,7 @@ static gpu_diagonal_tile tile_at(const s4_task *task, int64_t done)
     };
     const int64_t modes = s->tile_channels * s->modes; /* of all lanes */
     tile.rows = (tile.length + tile.width - 1) / tile.width;
-    tile.fine = (double *)task->buffer[S4_BUFFER_KERNEL_TERMS] + S4_GPU_KERNEL_INDEX;
+    tile.fine = task->buffer[S4_BUFFER_KERNEL_TERMS];
     tile.coarse = tile.fine + 2 * modes * tile.width;
     tile.weight = tile.coarse + 2 * modes * tile.rows;
     tile.moments = tile.weight + 2 * modes;

@@ -6,6 +6,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "gpu/kernel.h"
 #include "gpu/setup.h"
 
 s4_status gpu_flags_open(const s4_task *task, int anew, gpu_flag_word **flags)
@@ -127,5 +128,6 @@ s4_status gpu_check_flags(s4_device *device, s4_queue *queue, const s4_shape *sh
     if (!status) status = check_raw(flags);
     if (!status) status = check_effective(flags, shape);
     if (!status) status = check_channels(flags, shape);
+    if (!status && flags[GPU_FLAG_KERNEL] != NOTHING) status = gpu_kernel_fail(shape, (int64_t)flags[GPU_FLAG_KERNEL]);
     return status;
 }

@@ -20,7 +20,7 @@ typedef enum gpu_flag {
     GPU_FLAG_STEP,      /* dA or dB is not finite; channel and dt of its first mode */
     GPU_FLAG_UNDO,      /* I - dA^L is singular; channel and reciprocal condition number */
     GPU_FLAG_OVERFLOW,  /* dA^L, or what it gives, is not finite; channel */
-    GPU_FLAG_KERNEL,    /* K^ or K is not finite */
+    GPU_FLAG_KERNEL,    /* K^ or K is not finite; (channel, kernel, frequency or sample), and no value: the whole word */
     GPU_FLAG_COUNT
 } gpu_flag;
 

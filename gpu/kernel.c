@@ -23,10 +23,11 @@ gpu_system gpu_system_of(const s4_task *task)
     };
 }
 
-unsigned long long *gpu_bad_index(const s4_task *task)
+gpu_flag_word *gpu_bad_index(const s4_task *task)
 {
     const s4_shape *s = task->shape;
-    return s->resident || s->direction == S4_DIRECTION_KERNEL ? task->buffer[S4_BUFFER_KERNEL_TERMS] : NULL;
+    gpu_flag_word *flags = task->buffer[S4_BUFFER_FLAGS];
+    return s->resident || s->direction == S4_DIRECTION_KERNEL ? flags + GPU_FLAG_KERNEL : NULL;
 }
 
 /* ---- DPLR -------------------------------------------------------------------------------------------------------- */
@@ -70,7 +71,7 @@ static s4_status dplr_backward(const s4_task *task, const char *operation)
     const s4_shape *s = task->shape;
     const double *gradient = task->buffer[S4_BUFFER_KERNEL_GRADIENT];
     double *adjoint = task->buffer[S4_BUFFER_KERNEL_ADJOINT];
-    double *terms = (double *)task->buffer[S4_BUFFER_KERNEL_TERMS] + S4_GPU_KERNEL_INDEX;
+    double *terms = task->buffer[S4_BUFFER_KERNEL_TERMS];
     const s4_system_gradient out = s4_system_gradient_view(s, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
     for (int64_t done = 0; done < task->channels * s->kernels; done += s->tile_channels) {
         const gpu_kernel_tile tile = tile_at(task, done);
@@ -104,34 +105,23 @@ static const struct {
                       "an eigenvalue of A is 2 / dt (bilinear), grows beyond all bounds, or is out of range"},
 };
 
-/* Waits, and says what is not finite. */
-static s4_status check_finite(const s4_task *task, const unsigned long long *bad_index, const char *operation)
+s4_status gpu_kernel_fail(const s4_shape *s, int64_t failed)
 {
-    const s4_shape *s = task->shape;
     const int64_t points = kinds[s->mode].points(s->kernel_length), all_points = s->kernels * points;
-    unsigned long long bad;
-    GPU_TRY(gpu_check(cudaMemcpyAsync(&bad, bad_index, sizeof bad, cudaMemcpyDeviceToHost, gpu_stream(task)),
-                      operation, "cudaMemcpyAsync"));
-    GPU_TRY(gpu_check(cudaStreamSynchronize(gpu_stream(task)), operation, "cudaStreamSynchronize"));
-    if (bad == ~0ULL) return S4_OK;
-    if (task->buffer[S4_BUFFER_RAW]) /* what the set-up found comes first: its text names the parameter */
-        GPU_TRY(gpu_check_flags(task->device, task->queue, task->shape, task->buffer));
-    const int64_t failed = (int64_t)bad;
     return gpu_host->fail(
         S4_ERROR_SINGULAR, "the kernel of channel %lld (row %lld of C) is not finite at %s %lld of 0 ... %lld: %s",
         (long long)(failed / all_points), (long long)(failed % all_points / points), kinds[s->mode].point,
         (long long)(failed % points), (long long)(points - 1), kinds[s->mode].causes);
 }
 
+/* The flags begin anew with the first block, unless the set-up on the device has begun them. */
 static s4_status kernel(const s4_task *task)
 {
-    static const char operation[] = "kernel";
-    unsigned long long *bad_index = gpu_bad_index(task);
-    if (bad_index)
-        GPU_TRY(gpu_check(cudaMemsetAsync(bad_index, 0xff, sizeof *bad_index, gpu_stream(task)), operation,
-                          "cudaMemsetAsync"));
-    GPU_TRY(kinds[task->shape->mode].kernels(task, operation));
-    return bad_index ? check_finite(task, bad_index, operation) : S4_OK;
+    const int in_refresh = task->shape->direction != S4_DIRECTION_KERNEL;
+    const int after_setup = in_refresh && task->buffer[S4_BUFFER_RAW] != NULL;
+    gpu_flag_word *flags;
+    if (gpu_bad_index(task)) GPU_TRY(gpu_flags_open(task, task->channel == 0 && !after_setup, &flags));
+    return kinds[task->shape->mode].kernels(task, "kernel");
 }
 
 static s4_status kernel_backward(const s4_task *task)

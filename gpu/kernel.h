@@ -4,11 +4,14 @@
 #define GPU_KERNEL_H
 
 #include "gpu/device.h"
+#include "gpu/flags.h"
 #include "gpu/kernels/launchers.h"
 
 gpu_system gpu_system_of(const s4_task *task);
 /* Where kernels report what is not finite; NULL where nobody asks. */
-unsigned long long *gpu_bad_index(const s4_task *task);
+gpu_flag_word *gpu_bad_index(const s4_task *task);
+/* The error of what they found: (channel, kernel, point). */
+s4_status gpu_kernel_fail(const s4_shape *shape, int64_t bad_index);
 
 /* Kernels of the block, and gradients from theirs. */
 s4_status gpu_diagonal_kernels(const s4_task *task, const char *operation);

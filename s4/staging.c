@@ -40,24 +40,24 @@ typedef struct passage {
     s4_block block;
 } passage;
 
-/* Element by element: time outside where its stride is the larger one, so that one side is read along its lines. */
-#define DEFINE_COPIES(suffix, type)                                                                                    \
-    static void pack_row_##suffix(type *to, const type *from, int64_t stride, int64_t count)                           \
+#define DEFINE_COPY(suffix, type)                                                                                      \
+    static void copy_row_##suffix(void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t count)   \
     {                                                                                                                  \
-        if (stride == 1)                                                                                               \
-            memcpy(to, from, (size_t)count * sizeof *to);                                                              \
-        else                                                                                                           \
-            for (int64_t t = 0; t < count; t++) to[t] = from[t * stride];                                              \
-    }                                                                                                                  \
-    static void unpack_row_##suffix(type *to, int64_t stride, const type *from, int64_t count)                         \
-    {                                                                                                                  \
-        if (stride == 1)                                                                                               \
-            memcpy(to, from, (size_t)count * sizeof *to);                                                              \
-        else                                                                                                           \
-            for (int64_t t = 0; t < count; t++) to[t * stride] = from[t];                                              \
+        type *elements = to;                                                                                           \
+        const type *samples = from;                                                                                    \
+        for (int64_t t = 0; t < count; t++) elements[t * to_stride] = samples[t * from_stride];                        \
     }
-DEFINE_COPIES(4, uint32_t)
-DEFINE_COPIES(8, uint64_t)
+DEFINE_COPY(4, uint32_t)
+DEFINE_COPY(8, uint64_t)
+
+/* A row of either precision, with its strides. */
+static void copy_row(int64_t size, void *to, int64_t to_stride, const void *from, int64_t from_stride, int64_t count)
+{
+    if (to_stride == 1 && from_stride == 1)
+        memcpy(to, from, (size_t)(count * size));
+    else
+        (size == 4 ? copy_row_4 : copy_row_8)(to, to_stride, from, from_stride, count);
+}
 
 /* Rows of the block between outside and slot; what does not count is not read, and becomes 0 on the way in. */
 static void pass(const passage *p, int inwards)
@@ -70,14 +70,10 @@ static void pass(const passage *p, int inwards)
                 char *outside =
                     p->outside + (b * p->strides.batch + c * p->strides.output + h * p->strides.channel) * size;
                 int64_t count = inwards && p->lengths ? p->lengths[b] : p->length;
-                if (inwards && size == 4)
-                    pack_row_4((void *)slot, (const void *)outside, p->strides.time, count);
-                else if (inwards)
-                    pack_row_8((void *)slot, (const void *)outside, p->strides.time, count);
-                else if (size == 4)
-                    unpack_row_4((void *)outside, p->strides.time, (const void *)slot, count);
+                if (inwards)
+                    copy_row(size, slot, 1, outside, p->strides.time, count);
                 else
-                    unpack_row_8((void *)outside, p->strides.time, (const void *)slot, count);
+                    copy_row(size, outside, p->strides.time, slot, 1, count);
                 memset(slot + count * size, 0, (size_t)((p->length - count) * size));
             }
 }
