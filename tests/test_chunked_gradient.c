@@ -7,6 +7,7 @@
 
 #include "allocations.h"
 #include "chunked.h"
+#include "derivative.h"
 #include "expect.h"
 #include "tolerances.h"
 
@@ -15,8 +16,9 @@
 
 /* ---- finite differences -------------------------------------------------------------------------------------------- */
 
-static double loss_of(session *s, const chunked_call *c)
+static double loss_of(session *s, const void *call)
 {
+    const chunked_call *c = call;
     double *y = numbers(chunked_outputs(c)), *out = numbers(chunked_states(c)), sum = 0;
     s4_forward_io io;
     S4_INIT(&io);
@@ -32,25 +34,6 @@ static double loss_of(session *s, const chunked_call *c)
     return sum;
 }
 
-/* Central differences at three steps, extrapolated to sixth order. */
-static double derivative(session *s, const chunked_call *c, double *value)
-{
-    const double at = *value, step = 1e-3;
-    double difference[3];
-    for (int i = 0; i < 3; i++) {
-        const double h = step * (i + 1);
-        *value = at + h;
-        must(s4_layer_changed(c->layer, S4_PARAMETER_ALL));
-        const double up = loss_of(s, c);
-        *value = at - h;
-        must(s4_layer_changed(c->layer, S4_PARAMETER_ALL));
-        difference[i] = (up - loss_of(s, c)) / (2 * h);
-    }
-    *value = at;
-    must(s4_layer_changed(c->layer, S4_PARAMETER_ALL));
-    return 1.5 * difference[0] - 0.6 * difference[1] + 0.1 * difference[2];
-}
-
 static chunked_result differences(s4_context *context, const chunked_call *c)
 {
     const s4_problem problem = chunked_problem(c, S4_DIRECTION_FORWARD);
@@ -58,9 +41,9 @@ static chunked_result differences(s4_context *context, const chunked_call *c)
     chunked_result r = {.g = gradients_zero(c->layer, chunked_inputs(c)), .entering = numbers(chunked_states(c))};
     for (int q = 0; q < S4_PARAMETER_COUNT; q++)
         for (int64_t i = 0; i < r.g.count[q]; i++)
-            r.g.parameter[q][i] = derivative(&s, c, &layer_data(c->layer, (s4_parameter)q)[i]);
-    for (int64_t i = 0; i < chunked_inputs(c); i++) r.g.du[i] = derivative(&s, c, &c->u[i]);
-    for (int64_t i = 0; c->x0 && i < chunked_states(c); i++) r.entering[i] = derivative(&s, c, &c->x0[i]);
+            r.g.parameter[q][i] = derivative_of(loss_of, &s, c, c->layer, &layer_data(c->layer, (s4_parameter)q)[i]);
+    for (int64_t i = 0; i < chunked_inputs(c); i++) r.g.du[i] = derivative_of(loss_of, &s, c, c->layer, &c->u[i]);
+    for (int64_t i = 0; c->x0 && i < chunked_states(c); i++) r.entering[i] = derivative_of(loss_of, &s, c, c->layer, &c->x0[i]);
     session_close(&s);
     return r;
 }

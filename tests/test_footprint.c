@@ -12,30 +12,9 @@
 #include "expect.h"
 #include "layers.h"
 #include "place.h"
+#include "resident.h"
+#include "sanitized.h"
 #include "session.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
-
-/* Most bytes that were resident in this process so far; -1 where that cannot be known. */
-static int64_t resident_peak(void)
-{
-    FILE *file = fopen("/proc/self/status", "r");
-    char line[256];
-    long long kibibytes = -1;
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %lld", &kibibytes) == 1)
-            break;
-    if (file)
-        fclose(file);
-    return kibibytes < 0 ? -1 : kibibytes * 1024;
-}
 
 typedef struct task {
     s4_mode mode;

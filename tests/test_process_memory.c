@@ -3,7 +3,6 @@
  * to gradients, in a process of its own.
  */
 #define _GNU_SOURCE
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/wait.h>
@@ -13,35 +12,8 @@
 #include "layers.h"
 #include "place.h"
 #include "problem_calls.h"
-
-#if defined(__has_feature)
-#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer)
-#define SANITIZED 1
-#endif
-#endif
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-#define SANITIZED 1
-#endif
-
-/* Most bytes that were resident since the last call; -1 where that cannot be known. */
-static int64_t resident_peak(void)
-{
-    FILE *file = fopen("/proc/self/status", "r");
-    char line[256];
-    long long kibibytes = -1;
-    while (file && fgets(line, sizeof line, file))
-        if (sscanf(line, "VmHWM: %lld", &kibibytes) == 1)
-            break;
-    if (file)
-        fclose(file);
-    const int reset = open("/proc/self/clear_refs", O_WRONLY);
-    if (reset >= 0) {
-        if (write(reset, "5", 1) != 1)
-            kibibytes = -1;
-        close(reset);
-    }
-    return kibibytes < 0 ? -1 : kibibytes * 1024;
-}
+#include "resident.h"
+#include "sanitized.h"
 
 typedef struct growth {
     int64_t bytes, peak, reserve;
@@ -69,8 +41,9 @@ static growth grow(const layer_shape *shape, s4_dtype dtype, const int64_t *size
     unsigned char *out = malloc(t.bytes);
     check(out != NULL, "no memory");
     memset(out, 1, t.bytes);
-    (void)resident_peak();
+    check(resident_reset(), "the peak cannot begin anew");
     const int64_t before = resident_peak();
+    check(resident_reset(), "the peak cannot begin anew");
     session s = session_open(context, &problem);
     must(execute(&problem, s.plan, layer, s.workspace, &t, out));
     const growth g = {resident_peak() - before, info.host_peak, info.host_reserve};
@@ -85,7 +58,7 @@ Test(process_memory, the_process_grows_no_more)
 #endif
     if (place_has_gpu())
         cr_skip_test("an emulated GPU has its memory on the host");
-    if (resident_peak() < 0)
+    if (resident_peak() < 0 || !resident_reset())
         cr_skip_test("this system does not tell the memory of a process");
     static const struct {
         layer_shape shape;

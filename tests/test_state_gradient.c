@@ -4,6 +4,7 @@
  */
 #include <math.h>
 
+#include "derivative.h"
 #include "expect.h"
 #include "place.h"
 #include "state_sample.h"
@@ -12,8 +13,9 @@
 /* Differences at steps of 1e-3, extrapolated to sixth order, of a loss that is good to 1e-14. */
 #define TOLERANCE_STATE_GRADIENT 1e-8
 
-static double loss_of(session *s, const sample *p)
+static double loss_of(session *s, const void *call)
 {
+    const sample *p = call;
     double *y = numbers(count_y(p)), *out = numbers(p->states), sum = 0;
     s4_forward_io io;
     S4_INIT(&io);
@@ -31,36 +33,17 @@ static double loss_of(session *s, const sample *p)
 
 /* ---- against finite differences ----------------------------------------------------------------------------------- */
 
-/* Central differences at three steps, extrapolated to sixth order. */
-static double derivative(session *s, const sample *p, double *value)
-{
-    const double at = *value, step = 1e-3;
-    double difference[3];
-    for (int i = 0; i < 3; i++) {
-        const double h = step * (i + 1);
-        *value = at + h;
-        must(s4_layer_changed(p->layer, S4_PARAMETER_ALL));
-        const double up = loss_of(s, p);
-        *value = at - h;
-        must(s4_layer_changed(p->layer, S4_PARAMETER_ALL));
-        difference[i] = (up - loss_of(s, p)) / (2 * h);
-    }
-    *value = at;
-    must(s4_layer_changed(p->layer, S4_PARAMETER_ALL));
-    return 1.5 * difference[0] - 0.6 * difference[1] + 0.1 * difference[2];
-}
-
 static result differences(session *s, sample *p)
 {
     result r = result_zero(p);
     for (int q = 0; q < S4_PARAMETER_COUNT; q++)
         for (int64_t i = 0; i < r.g.count[q]; i++)
-            r.g.parameter[q][i] = derivative(s, p, &layer_data(p->layer, (s4_parameter)q)[i]);
-    for (int64_t i = 0; i < count_u(p); i++) r.g.du[i] = derivative(s, p, &p->u[i]);
+            r.g.parameter[q][i] = derivative_of(loss_of, s, p, p->layer, &layer_data(p->layer, (s4_parameter)q)[i]);
+    for (int64_t i = 0; i < count_u(p); i++) r.g.du[i] = derivative_of(loss_of, s, p, p->layer, &p->u[i]);
     double *given = p->x0;
     if (!given)
         p->x0 = numbers(p->states);
-    for (int64_t i = 0; p->wants_entering && i < p->states; i++) r.entering[i] = derivative(s, p, &p->x0[i]);
+    for (int64_t i = 0; p->wants_entering && i < p->states; i++) r.entering[i] = derivative_of(loss_of, s, p, p->layer, &p->x0[i]);
     p->x0 = given;
     return r;
 }
