@@ -48,8 +48,9 @@ s4_status cpu_spectrum(const s4_task *task)
     const char *kernels = task->buffer[S4_BUFFER_KERNEL];
     int64_t outputs = shape->channels, length = shape->kernel_length;
 
-#pragma omp parallel for schedule(dynamic) num_threads(cpu_lanes(shape->threads))
-    for (int64_t row = 0; row < task->channels * outputs; row++) {
+    atomic_llong taken = 0;
+#pragma omp parallel num_threads(cpu_lanes(shape->threads))
+    for (int64_t row; (row = cpu_next_task(&taken, 1)) < task->channels * outputs;) {
         int64_t i = row / outputs, c = row % outputs;
         const char *kernel = kernels + functions->size * (size_t)((c * task->channels + i) * length);
         const char *backward_kernel =
@@ -123,28 +124,36 @@ static void convolve_staged(const s4_task *task, int64_t b, int64_t i, int64_t c
     cpu_stage_out(task, 0, b, i, channels, task->y, &task->y_strides);
 }
 
+/* Task n of those of the block: row n % rows of the group of channels n / rows. `is_followed`: n + 1 comes next here. */
+static void convolve_task(const s4_task *task, int64_t n, int64_t together, int is_followed)
+{
+    int64_t rows = task->rows, b = n % rows, i = n / rows * together, left = task->channels - i;
+    if (cpu_is_staged(task, &task->u_strides) && cpu_is_staged(task, &task->y_strides)) {
+        convolve_staged(task, b, i, together < left ? together : left);
+        return;
+    }
+    const void *next = NULL;
+    if (task->u_strides.time == 1 && is_followed)
+        next = cpu_source_of(task, task->u, &task->u_strides, (n + 1) % rows, (n + 1) / rows, 0).samples;
+    convolve_row(task, i, cpu_source_of(task, task->u, &task->u_strides, b, i, 0),
+                 cpu_target_of(task, task->y, &task->y_strides, b, i, 0), next);
+}
+
 /* u, SPECTRUM, SYSTEM.d -> y of the block's rows. Rows of one channel follow one another, as they share a spectrum.
  * Where samples of several channels share a cache line, so many channels of one batch row go together. */
 s4_status cpu_convolve(const s4_task *task)
 {
     int staged = cpu_is_staged(task, &task->u_strides) && cpu_is_staged(task, &task->y_strides);
-    int64_t rows = task->rows, channels = task->channels, threads = cpu_lanes(task->shape->threads);
-    int64_t together = staged ? task->shape->stage_channels : 1, groups = (channels + together - 1) / together;
-    int64_t share = rows * channels / (CPU_TASKS_PER_THREAD * threads);
-    int grain = staged || share < 1 ? 1 : share < CPU_TASK_ROWS ? (int)share : CPU_TASK_ROWS;
+    int64_t threads = cpu_lanes(task->shape->threads), together = staged ? task->shape->stage_channels : 1;
+    int64_t count = task->rows * ((task->channels + together - 1) / together);
+    int64_t share = task->rows * task->channels / (CPU_TASKS_PER_THREAD * threads);
+    int64_t grain = staged || share < 1 ? 1 : share < CPU_TASK_ROWS ? share : CPU_TASK_ROWS;
+    atomic_llong taken = 0;
 
-#pragma omp parallel for schedule(dynamic, grain) num_threads((int)threads)
-    for (int64_t n = 0; n < rows * groups; n++) {
-        int64_t b = n % rows, i = n / rows * together;
-        if (staged) {
-            convolve_staged(task, b, i, together < channels - i ? together : channels - i);
-            continue;
-        }
-        const void *next = NULL;
-        if (task->u_strides.time == 1 && (n + 1) % grain && n + 1 < rows * groups)
-            next = cpu_source_of(task, task->u, &task->u_strides, (n + 1) % rows, (n + 1) / rows, 0).samples;
-        convolve_row(task, i, cpu_source_of(task, task->u, &task->u_strides, b, i, 0),
-                     cpu_target_of(task, task->y, &task->y_strides, b, i, 0), next);
+#pragma omp parallel num_threads((int)threads)
+    for (int64_t first; (first = cpu_next_task(&taken, grain)) < count;) {
+        int64_t end = first + grain < count ? first + grain : count;
+        for (int64_t n = first; n < end; n++) convolve_task(task, n, together, n + 1 < end);
     }
     return S4_OK;
 }

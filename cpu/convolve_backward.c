@@ -96,8 +96,9 @@ s4_status cpu_convolve_backward(const s4_task *task)
                  (!task->du || cpu_is_staged(task, &task->du_strides));
     int64_t together = staged ? shape->stage_channels : 1;
 
-#pragma omp parallel for schedule(dynamic) num_threads(cpu_lanes(shape->threads))
-    for (int64_t i = 0; i < task->channels; i += together) {
+    atomic_llong taken = 0;
+#pragma omp parallel num_threads(cpu_lanes(shape->threads))
+    for (int64_t i; (i = cpu_next_task(&taken, together)) < task->channels;) {
         int64_t channels = together < task->channels - i ? together : task->channels - i;
         double *sums = task->wanted & S4_WANTED_KERNEL ? gradient_spectra + i * count : NULL;
         for (int64_t c = 0; task->row == 0 && c < outputs; c++)
@@ -118,8 +119,9 @@ s4_status cpu_correlate(const s4_task *task)
     double *kernel_gradients = task->buffer[S4_BUFFER_KERNEL_GRADIENT];
     int64_t length = shape->kernel_length, reach = cpu_kernel_reach(shape), outputs = shape->channels;
 
-#pragma omp parallel for schedule(dynamic) num_threads(cpu_lanes(shape->threads))
-    for (int64_t row = 0; row < task->channels * outputs; row++) {
+    atomic_llong taken = 0;
+#pragma omp parallel num_threads(cpu_lanes(shape->threads))
+    for (int64_t row; (row = cpu_next_task(&taken, 1)) < task->channels * outputs;) {
         int64_t i = row / outputs, c = row % outputs;
         double *gradient = kernel_gradients + (c * task->channels + i) * length;
         double *backward_gradient = shape->bidirectional ? gradient + outputs * task->channels * length : NULL;

@@ -25,6 +25,7 @@
 #ifndef CPU_PLACE_H
 #define CPU_PLACE_H
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -37,6 +38,9 @@ extern const s4_host *cpu_host;
  * has not come along, and GCC's run-time would wait for it for ever. Threads that a child starts have all of them. Bits do
  * not depend on it. */
 int cpu_lanes(int planned);
+/* Tasks of a parallel region, which threads take as they come to them: the first of the next `grain` tasks; at or beyond
+ * their number there are none left. (LLVM's run-time allocates memory in its own dynamic loops.) */
+static inline int64_t cpu_next_task(atomic_llong *taken, int64_t grain) { return atomic_fetch_add(taken, grain); }
 
 /* ---- set-up, recurrence, chain --------------------------------------------------------------------------------- */
 
