@@ -103,6 +103,7 @@ static void choose_sample(struct reference *reference, const s4_problem *problem
 
     reference->problem = *problem;
     reference->problem.dtype = S4_F64;
+    reference->problem.kernel_f32 = 0;
     if (problem->direction != S4_DIRECTION_TRAINING || problem->mode != S4_MODE_DPLR)
         reference->problem.algorithm = S4_ALGORITHM_FFT; /* another way where the leaf is the same */
     reference->problem.host_budget = reference->problem.device_budget = 0;

@@ -153,6 +153,7 @@ static void set_defaults(const struct verb *verb, struct options *options)
     memset(options, 0, sizeof *options);
     options->verb = verb->name;
     options->dtype = S4_F32;
+    options->kernel_dtype = S4_F64;
     options->direction = S4_DIRECTION_TRAINING;
     options->chunk = 64;
     options->repeats = 5;

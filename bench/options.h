@@ -63,6 +63,7 @@ struct options {
     double bandlimit, dt_min, dt_max;
 
     s4_dtype dtype;         /* S4_F32 */
+    s4_dtype kernel_dtype;  /* S4_F64 */
     s4_direction direction; /* S4_DIRECTION_TRAINING */
     s4_algorithm algorithm;
     s4_step_mode step_mode;

@@ -49,6 +49,7 @@ static void set_execution(const struct options *options, s4_direction direction,
 {
     problem->direction = direction;
     problem->dtype = options->dtype;
+    problem->kernel_f32 = options->kernel_dtype == S4_F32;
     if (options->placement_count) problem->placement = options->placement[0];
     problem->algorithm = options->algorithm;
     problem->step_mode = options->step_mode;

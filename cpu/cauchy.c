@@ -16,10 +16,19 @@ cpu_channel cpu_channel_view(const s4_shape *shape, const s4_system *system, int
     return channel;
 }
 
-static void make_terms(const cpu_channel *channel, double *terms)
+static void put(const cpu_cauchy *work, int64_t index, double value)
 {
+    if (work->dtype == S4_F32)
+        ((float *)work->factors)[index] = (float)value;
+    else
+        ((double *)work->factors)[index] = value;
+}
+
+static void make_terms(const cpu_cauchy *work)
+{
+    const cpu_channel *channel = work->channel;
     for (int64_t n = 0; n < channel->modes; n++) {
-        double *term = terms + n * cpu_cauchy_terms(channel), dt = channel->dt[n * channel->dt_stride];
+        double *term = work->terms + 2 * n, dt = channel->dt[n * channel->dt_stride];
         double w_re = dt * channel->lambda[2 * n], w_im = dt * channel->lambda[2 * n + 1];
         term[0] = w_re;
         term[1] = 0.25 * (w_re * w_re + w_im * w_im);
@@ -30,25 +39,36 @@ static void make_terms(const cpu_channel *channel, double *terms)
                 const double *row = channel->row[b] + 2 * n;
                 double v_re = dt * (row[0] * column_re - row[1] * column_im);
                 double v_im = dt * (row[0] * column_im + row[1] * column_re);
-                double *of_pair = term + 2 + 2 * cpu_pair(channel, b, c);
-                of_pair[0] = v_re;
-                of_pair[1] = -0.5 * (v_re * w_re + v_im * w_im);
+                int64_t pair = n * channel->pairs + cpu_pair(channel, b, c);
+                put(work, 2 * pair, v_re);
+                put(work, 2 * pair + 1, -0.5 * (v_re * w_re + v_im * w_im));
             }
         }
     }
 }
 
-cpu_cauchy cpu_cauchy_open(const cpu_channel *channel, int64_t length, double *rows, double *scratch)
+cpu_cauchy cpu_cauchy_open(const cpu_channel *channel, const s4_shape *shape, double *rows, double *scratch)
 {
-    int64_t modes = channel->modes, per_mode = cpu_cauchy_terms(channel);
+    int64_t modes = channel->modes, per_mode = cpu_cauchy_terms(channel), length = shape->kernel_length;
     cpu_cauchy work = {.channel = channel, .length = length, .row_stride = s4_row_stride(length), .rows = rows};
-    work.inverse = scratch;
-    work.angle = work.inverse + modes * 2 * CPU_TILE;
-    work.sigma = work.angle + 5 * CPU_TILE;
-    work.adjoint = work.sigma + channel->pairs * 2 * CPU_TILE;
-    work.lanes = work.adjoint + channel->pairs * 4 * CPU_TILE;
-    work.terms = work.lanes + modes * per_mode * S4_VECTOR_LANES;
-    work.totals = work.terms + modes * per_mode;
-    make_terms(channel, work.terms);
+    work.dtype = shape->kernel_dtype;
+    struct {
+        void **part;
+        int64_t doubles; /* as many floats fit, and more lanes of them */
+    } parts[] = {{&work.inverse, modes * 2 * CPU_TILE},
+                 {(void **)&work.angle, 5 * CPU_TILE},
+                 {&work.sigma, channel->pairs * 2 * CPU_TILE},
+                 {&work.adjoint, channel->pairs * 4 * CPU_TILE},
+                 {&work.lanes, modes * per_mode * S4_VECTOR_LANES},
+                 {(void **)&work.terms, modes * 2},
+                 {&work.factors, modes * 2 * channel->pairs},
+                 {(void **)&work.totals, modes * per_mode},
+                 {&work.rounded, 5 * CPU_TILE / 2}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        *parts[i].part = scratch;
+        scratch += parts[i].doubles;
+    }
+    if (work.dtype == S4_F64) work.rounded = work.angle;
+    make_terms(&work);
     return work;
 }

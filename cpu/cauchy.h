@@ -59,21 +59,24 @@ static inline int64_t cpu_spans(int64_t frequencies) { return (frequencies + CPU
 /* What is kept per mode, of each pair two: coefficients, and sums over frequencies. */
 static inline int64_t cpu_cauchy_terms(const cpu_channel *channel) { return 2 + 2 * channel->pairs; }
 
-/* A thread's scratch, s4_cauchy_scratch doubles. */
+/* A thread's scratch, s4_cpu_kernel_scratch doubles. What is `real` has the precision of the sums, kernel_dtype. */
 typedef struct cpu_cauchy {
     const cpu_channel *channel;
+    s4_dtype dtype;     /* of the sums */
     int64_t length;     /* L: frequencies k = 0 ... L/2, theta = pi k / L */
     int64_t row_stride; /* s4_row_stride(L) */
     double *rows;       /* (M, row_stride): K^ of the kernels, or rfft of their gradients */
-    double *terms;      /* (n, 2 + 2 pairs): Re w, |w|^2 / 4; p, q of each pair */
+    double *terms;      /* (n, 2): Re w, |w|^2 / 4 */
+    void *factors;      /* real (n, pairs, 2): p, q */
     double *totals;     /* (n, 2 + 2 pairs): U, V; X, Y of each pair: see kernel_backward.c */
-    double *lanes;      /* (n, 2 + 2 pairs, S4_VECTOR_LANES): the same of one span, before its lanes are added */
-    double *inverse;    /* (n, 2, TILE): 1 / den */
+    void *lanes;        /* real (n, 2 + 2 pairs, lanes): the same of one span, before its lanes are added */
+    void *inverse;      /* real (n, 2, TILE): 1 / den */
     double *angle;      /* (5, TILE): S, c, S^2, c^2, S c */
-    double *sigma;      /* (pairs, 2, TILE) */
-    double *adjoint;    /* (pairs, 4, TILE): c conj g_bc, S conj g_bc */
+    void *rounded;      /* real (5, TILE): the same */
+    void *sigma;        /* real (pairs, 2, TILE) */
+    void *adjoint;      /* real (pairs, 4, TILE): c conj g_bc, S conj g_bc */
 } cpu_cauchy;
-/* Views, and terms made. */
-cpu_cauchy cpu_cauchy_open(const cpu_channel *channel, int64_t length, double *rows, double *scratch);
+/* Views, terms and factors made. */
+cpu_cauchy cpu_cauchy_open(const cpu_channel *channel, const s4_shape *shape, double *rows, double *scratch);
 
 #endif

@@ -135,7 +135,7 @@ static void clear_totals(const cpu_cauchy *work)
 static void add_span(const s4_task *task, const cpu_cauchy *work, int64_t span)
 {
     int64_t first = span * CPU_SPAN, left = work->length / 2 + 1 - first;
-    cpu_cauchy_at(task->device)->gradient(work, wants_system(task), first, left < CPU_SPAN ? left : CPU_SPAN);
+    cpu_cauchy_at(task->device)->of[task->shape->kernel_dtype].gradient(work, wants_system(task), first, left < CPU_SPAN ? left : CPU_SPAN);
 }
 
 /* From the totals to the gradients that are wanted. */
@@ -154,7 +154,7 @@ void cpu_dplr_backward(const cpu_kernel_lane *lane, const s4_system_gradient *gr
 {
     int64_t length = lane->shape->kernel_length, spans = cpu_spans(length / 2 + 1);
     cpu_channel channel = cpu_channel_view(lane->shape, &lane->system, lane->h);
-    cpu_cauchy work = cpu_cauchy_open(&channel, length, lane->row, lane->scratch);
+    cpu_cauchy work = cpu_cauchy_open(&channel, lane->shape, lane->row, lane->scratch);
     for (int64_t k = 0; k < channel.kernels; k++) load_kernel_gradient(lane, &work, k);
     clear_totals(&work);
     for (int64_t span = 0; span < spans; span++) add_span(lane->task, &work, span);
@@ -169,12 +169,12 @@ void cpu_dplr_backward_shared(const s4_task *task, int threads, int64_t h, const
     const cpu_kernel_lane first = cpu_kernel_lane_view(task, 0, h);
     const cpu_channel channel = cpu_channel_view(task->shape, &first.system, h);
     const int64_t sums = channel.modes * cpu_cauchy_terms(&channel);
-    const cpu_cauchy all = cpu_cauchy_open(&channel, length, first.row, first.scratch);
+    const cpu_cauchy all = cpu_cauchy_open(&channel, task->shape, first.row, first.scratch);
 #pragma omp parallel num_threads(threads)
     {
         const int64_t thread = omp_get_thread_num(), team = omp_get_num_threads();
         const cpu_kernel_lane lane = cpu_kernel_lane_view(task, thread, h);
-        const cpu_cauchy work = cpu_cauchy_open(&channel, length, first.row, lane.scratch);
+        const cpu_cauchy work = cpu_cauchy_open(&channel, task->shape, first.row, lane.scratch);
         clear_totals(&work);
 #pragma omp for schedule(static)
         for (int64_t k = 0; k < channel.kernels; k++) load_kernel_gradient(&lane, &work, k);

@@ -34,8 +34,8 @@ int64_t cpu_dplr_kernels(const cpu_kernel_lane *lane)
 {
     int64_t length = lane->shape->kernel_length;
     cpu_channel channel = cpu_channel_view(lane->shape, &lane->system, lane->h);
-    cpu_cauchy work = cpu_cauchy_open(&channel, length, lane->row, lane->scratch);
-    if (!cpu_cauchy_at(lane->task->device)->spectrum(&work, 0, length / 2 + 1)) return first_not_finite(&work);
+    cpu_cauchy work = cpu_cauchy_open(&channel, lane->shape, lane->row, lane->scratch);
+    if (!cpu_cauchy_at(lane->task->device)->of[lane->shape->kernel_dtype].spectrum(&work, 0, length / 2 + 1)) return first_not_finite(&work);
     for (int64_t k = 0; k < channel.kernels; k++) through_transform(lane, &work, k);
     return -1;
 }
@@ -51,11 +51,11 @@ int64_t cpu_dplr_kernels_shared(const s4_task *task, int threads, int64_t h)
 #pragma omp parallel num_threads(threads)
     {
         const cpu_kernel_lane lane = cpu_kernel_lane_view(task, omp_get_thread_num(), h);
-        const cpu_cauchy work = cpu_cauchy_open(&channel, length, first.row, lane.scratch);
+        const cpu_cauchy work = cpu_cauchy_open(&channel, task->shape, first.row, lane.scratch);
 #pragma omp for schedule(static) reduction(& : finite)
         for (int64_t span = 0; span < spans; span++) {
             int64_t at = span * CPU_SPAN, count = frequencies - at < CPU_SPAN ? frequencies - at : CPU_SPAN;
-            finite &= cpu_cauchy_at(task->device)->spectrum(&work, at, count);
+            finite &= cpu_cauchy_at(task->device)->of[task->shape->kernel_dtype].spectrum(&work, at, count);
         }
 #pragma omp single
         if (!finite) bad = first_not_finite(&work);

@@ -76,6 +76,7 @@ static inline int64_t s4_cpu_kernel_scratch(const s4_shape *s)
     int64_t pairs = (1 + s->rank) * (s->kernels + s->rank);
     int64_t count = S4_CAUCHY_TILE * (2 * s->modes + 5 + 6 * pairs) +
                     s->modes * (2 + 2 * pairs) * (2 + S4_VECTOR_LANES);
+    if (s->kernel_dtype == S4_F32) count += S4_CAUCHY_TILE * 5 / 2;
     return (count + 7) / 8 * 8;
 }
 

@@ -51,6 +51,11 @@ static s4_status check_choices(const s4_problem *p)
     if (p->mode == S4_MODE_DPLR && p->discretisation != S4_BILINEAR)
         return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
                        s4_discretisation_name(p->discretisation));
+    if (p->kernel_f32 && p->mode == S4_MODE_DIAG)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "kernel_f32 is of the sums of dplr kernels; those of diagonal layers are made in "
+                                             "double");
+    if (p->kernel_f32 && p->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_GPU)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "kernel_f32: the gpu makes kernels in double; with kernel=cpu it is there");
     int recurs = p->direction == S4_DIRECTION_STEP || carries_states(p);
     if (recurs && p->discretisation == S4_DSS)
         return s4_fail(S4_ERROR_UNSUPPORTED, "dss layers are kernels only: they have no recurrence and no state");
@@ -121,6 +126,7 @@ static void fill_defaults(s4_problem *p)
     if (p->direction == S4_DIRECTION_STEP) p->kernel_length = 0;
     p->bidirectional = !!p->bidirectional;
     p->dt_untied = !!p->dt_untied;
+    p->kernel_f32 = !!p->kernel_f32;
     if (!p->rank && p->mode == S4_MODE_DPLR) p->rank = 1;
     if (!p->n_ssm) p->n_ssm = p->d_model;
     if (!p->channels) p->channels = 1;
@@ -155,6 +161,7 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
     *shape = (s4_shape){
         .direction = p->direction,
         .dtype = p->dtype,
+        .kernel_dtype = p->kernel_f32 ? S4_F32 : S4_F64,
         .step_mode = p->direction == S4_DIRECTION_STEP ? p->step_mode : S4_STEP_LINEAR,
         .batch = p->batch,
         .length = p->length,

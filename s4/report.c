@@ -63,8 +63,8 @@ static void write_table(const s4_plan *plan, const s4_plan_info *info, text_buff
         append(text, p->frozen ? "\n" : " nothing\n");
     }
     if (p->placement_reason) append(text, "%s\n", p->placement_reason);
-    append(text, "u, y and their gradients on the %s; parameters and what depends on them only: double, masters on the host\n\n",
-           p->tensors == S4_PLACE_GPU ? "gpu" : "host");
+    append(text, "u, y and their gradients on the %s; parameters and what depends on them only: double, %smasters on the host\n\n",
+           p->tensors == S4_PLACE_GPU ? "gpu" : "host", p->kernel_f32 ? "kernel sums f32, " : "");
     append(text, "%4s  %-21s %-9s %-5s %-9s %s\n", "", "operation", "stage", "place", "phase", "repeated");
     for (int64_t i = 0; i < info->operations; i++) {
         s4_operation_info o;
@@ -118,6 +118,7 @@ static cJSON *make_json(const s4_plan *plan, const s4_plan_info *info)
     if (p->placement_reason) cJSON_AddStringToObject(root, "placement_reason", p->placement_reason);
     cJSON_AddStringToObject(root, "tensors", s4_place_name(p->tensors));
     cJSON_AddStringToObject(root, "algorithm", s4_algorithm_name(p->algorithm));
+    cJSON_AddStringToObject(root, "kernel_dtype", s4_dtype_name(p->kernel_f32 ? S4_F32 : S4_F64));
     number(root, "fft_length", info->fft_length);
     number(root, "chunk", info->chunk);
     cJSON *blocks = cJSON_AddObjectToObject(root, "blocks");

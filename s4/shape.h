@@ -17,6 +17,7 @@ typedef enum s4_wanted {
 typedef struct s4_shape {
     s4_direction direction;
     s4_dtype dtype;
+    s4_dtype kernel_dtype;    /* of the sums that make DPLR kernels, and of their gradients */
     s4_step_mode step_mode;
     int64_t batch, length;    /* B, T as planned */
     int64_t kernel_length;    /* L */

@@ -9,14 +9,11 @@
 
 /* Lanes of a comparison: all bits, or none. */
 typedef int64_t cpu_masks __attribute__((vector_size(CPU_VECTOR_BYTES)));
+typedef int32_t cpu_float_masks __attribute__((vector_size(CPU_VECTOR_BYTES)));
 
 static inline cpu_doubles cpu_select_doubles(cpu_masks mask, cpu_doubles where, cpu_doubles elsewhere)
 {
     return (cpu_doubles)((mask & (cpu_masks)where) | (~mask & (cpu_masks)elsewhere));
-}
-static inline cpu_doubles cpu_absolute_doubles(cpu_doubles x)
-{
-    return (cpu_doubles)((cpu_masks)x & (INT64_MAX + (cpu_masks){0}));
 }
 /* first, first + 1, ... */
 static inline cpu_doubles cpu_counting_doubles(double first)

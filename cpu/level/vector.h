@@ -30,4 +30,18 @@ static inline cpu_floats cpu_load_floats(const float *from) { return *(const cpu
 static inline void cpu_store_floats(float *to, cpu_floats v) { *(cpu_floats_stored *)to = v; }
 static inline cpu_floats cpu_all_floats(float value) { return value - (cpu_floats){0}; }
 
+/* The lanes of `low`, then those of `high`, rounded. */
+static inline cpu_floats cpu_rounded_floats(cpu_doubles low, cpu_doubles high)
+{
+    typedef float half __attribute__((vector_size(CPU_VECTOR_BYTES / 2)));
+    half a = __builtin_convertvector(low, half), b = __builtin_convertvector(high, half);
+#if CPU_VECTOR_BYTES == 64
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+#elif CPU_VECTOR_BYTES == 32
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3, 4, 5, 6, 7);
+#else
+    return __builtin_shufflevector(a, b, 0, 1, 2, 3);
+#endif
+}
+
 #endif
