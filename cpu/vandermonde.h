@@ -6,9 +6,9 @@
  *   s_n = sum over l of row[l] conj(p_n^l)
  *       = sum over i of conj(p_n^i) (sum over j of row[m j + i] conj(p_n^(m j)))    (moments)
  *
- * are products of small real matrices (level/vandermonde.c). A power is the exponential of l log p, never a repeated
- * product; its angle, in turns, is reduced exactly. A number may be taken for the samples in reverse order: p^(L-1-l)
- * instead of p^l.
+ * are products of small real matrices (level/vandermonde.c). A power is the exponential of l log p, or one
+ * product of two such; its angle, in turns, is reduced exactly. A number may be taken for the samples in reverse order:
+ * p^(L-1-l) instead of p^l.
  */
 #ifndef CPU_VANDERMONDE_H
 #define CPU_VANDERMONDE_H

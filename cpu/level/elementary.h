@@ -51,15 +51,16 @@ static inline cpu_doubles cpu_power_of_two(cpu_doubles k)
     return (cpu_doubles)(((cpu_masks)(k + CPU_ROUNDER) + 1023) << 52);
 }
 
-/* e^x; too large (or NaN): infinite. Below e^-690 it is 0: what that small a factor leaves out is never seen, and
- * products with it are no subnormal numbers, which are slow. */
+/* e^x; too large (or NaN): infinite. Below the least exponent it is 0: what that small a factor leaves out is never seen,
+ * and products with it are no subnormal numbers, which are slow. */
+#define CPU_LEAST_EXPONENT -690.0
 static inline cpu_doubles cpu_exponential(cpu_doubles x)
 {
     static const double coefficient[] = {1.0 / 2,       1.0 / 6,        1.0 / 24,        1.0 / 120,
                                          1.0 / 720,     1.0 / 5040,     1.0 / 40320,     1.0 / 362880,
                                          1.0 / 3628800, 1.0 / 39916800, 1.0 / 479001600, 1.0 / 6227020800};
     const double log2_e = 1.44269504088896340736, ln_2 = 0x1.62e42feep-1, ln_2_rest = 0x1.a39ef35793c76p-33;
-    const cpu_doubles most = cpu_all_doubles(1500.0), least = cpu_all_doubles(-690.0);
+    const cpu_doubles most = cpu_all_doubles(1500.0), least = cpu_all_doubles(CPU_LEAST_EXPONENT);
     x = cpu_select_doubles((cpu_masks)(x < most), x, most);
     cpu_masks seen = (cpu_masks)(x > least);
     x = cpu_select_doubles(seen, x, least);

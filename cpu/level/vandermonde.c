@@ -17,21 +17,37 @@
 
 static cpu_doubles without_whole_turns(cpu_doubles turns) { return turns - ((turns + CPU_ROUNDER) - CPU_ROUNDER); }
 
+/* p^e, 1 where e is 0; e >= 0, one in every lane. */
+static void power_of(double log_modulus, cpu_turns turns, cpu_doubles e, cpu_doubles *re, cpu_doubles *im)
+{
+    cpu_doubles angle = without_whole_turns(e * turns.coarse), sine, cosine;
+    angle = without_whole_turns(angle + e * turns.rest);
+    cpu_sine_cosine_of_turns(angle, &sine, &cosine);
+    cpu_doubles modulus = cpu_exponential(e * log_modulus);
+    cpu_masks some = (cpu_masks)(e > 0.0); /* of p = 0, too */
+    *re = cpu_select_doubles(some, modulus * cosine, cpu_all_doubles(1.0));
+    *im = cpu_select_doubles(some, modulus * sine, cpu_all_doubles(0.0));
+}
+
+/* p^(first + step i): of a vector of powers, each is the product of the first one and p^(step lane). Below
+ * CPU_LEAST_EXPONENT it is 0, as there. */
 static void powers(double log_modulus, cpu_turns turns, int64_t first, int64_t step, int64_t count, double *re,
                    double *im)
 {
+    const double stride = (double)(step * CPU_DOUBLES);
+    cpu_doubles lane = (double)step * cpu_counting_doubles(0.0), lane_re, lane_im, first_re, first_im;
+    power_of(log_modulus, turns, lane, &lane_re, &lane_im);
     for (int64_t i = 0; i < count; i += CPU_DOUBLES) {
-        cpu_doubles exponent = (double)first + (double)step * cpu_counting_doubles((double)i);
-        cpu_doubles angle = without_whole_turns(exponent * turns.coarse), sine, cosine;
-        angle = without_whole_turns(angle + exponent * turns.rest);
-        cpu_sine_cosine_of_turns(angle, &sine, &cosine);
-        cpu_doubles modulus = cpu_exponential(exponent * log_modulus);
-        cpu_store_doubles(re + i, modulus * cosine);
-        cpu_store_doubles(im + i, modulus * sine);
-    }
-    if (first == 0) { /* of p = 0, too */
-        re[0] = 1.0;
-        im[0] = 0.0;
+        const int64_t k = i / CPU_DOUBLES % CPU_DOUBLES;
+        if (k == 0)
+            power_of(log_modulus, turns,
+                     (double)(first + step * i) + stride * cpu_counting_doubles(0.0), &first_re, &first_im);
+        cpu_doubles exponent = (double)(first + step * i) + lane;
+        cpu_masks seen = ~(cpu_masks)(exponent * log_modulus < CPU_LEAST_EXPONENT);
+        cpu_doubles product_re = first_re[k] * lane_re - first_im[k] * lane_im;
+        cpu_doubles product_im = first_re[k] * lane_im + first_im[k] * lane_re;
+        cpu_store_doubles(re + i, cpu_select_doubles(seen, product_re, cpu_all_doubles(0.0)));
+        cpu_store_doubles(im + i, cpu_select_doubles(seen, product_im, cpu_all_doubles(0.0)));
     }
 }
 
