@@ -4,8 +4,6 @@
  */
 #include "cpu/diagonal.h"
 
-#include <math.h>
-
 _Static_assert(sizeof(cpu_mode) + sizeof(cpu_pole) + 3 * sizeof(cpu_complex) <= S4_DIAGONAL_KEPT * sizeof(double),
                "what a mode needs beside its powers");
 
@@ -59,9 +57,7 @@ int64_t cpu_diagonal_kernels(const cpu_kernel_lane *lane)
     for (int64_t k = 0; k < lane->shape->kernels; k++) {
         cpu_diagonal_coefficients(lane, &diagonal, k);
         cpu_vandermonde_product(&diagonal.powers, diagonal.c, lane->row);
-        for (int64_t l = 0; l < length; l++)
-            if (!isfinite(lane->row[l])) return k * length + l;
-        cpu_kernel_store(lane, k, 2.0, lane->row);
+        if (!cpu_kernel_store(lane, k, 2.0, lane->row)) return k * length + cpu_first_not_finite(length, lane->row);
     }
     return -1;
 }

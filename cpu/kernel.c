@@ -5,6 +5,7 @@
 #include <omp.h>
 
 #include "cpu/cauchy.h"
+#include "cpu/level/ring.h"
 
 static int64_t frequencies_of(int64_t length) { return length / 2 + 1; }
 static int64_t samples_of(int64_t length) { return length; }
@@ -37,17 +38,11 @@ static int64_t row_of(const cpu_kernel_lane *lane, int64_t k)
     return (k * lane->task->channels + lane->h - lane->task->channel) * lane->shape->kernel_length;
 }
 
-void cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale, const double *row)
+int cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale, const double *row)
 {
-    int64_t length = lane->shape->kernel_length;
-    void *kernels = lane->task->buffer[S4_BUFFER_KERNEL];
-    if (lane->shape->dtype == S4_F32) {
-        float *kernel = (float *)kernels + row_of(lane, k);
-        for (int64_t l = 0; l < length; l++) kernel[l] = (float)(scale * row[l]);
-    } else {
-        double *kernel = (double *)kernels + row_of(lane, k);
-        for (int64_t l = 0; l < length; l++) kernel[l] = scale * row[l];
-    }
+    const cpu_row_functions *functions = &cpu_rows_at(lane->task->device)->dtype[lane->shape->dtype];
+    char *kernels = lane->task->buffer[S4_BUFFER_KERNEL];
+    return functions->round(row, scale, lane->shape->kernel_length, kernels + functions->size * (size_t)row_of(lane, k));
 }
 
 const double *cpu_kernel_gradient(const cpu_kernel_lane *lane, int64_t k)

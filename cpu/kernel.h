@@ -25,8 +25,8 @@ static inline int64_t cpu_kernel_rows(const s4_shape *shape)
 }
 cpu_kernel_lane cpu_kernel_lane_view(const s4_task *task, int64_t thread, int64_t h);
 
-/* Kernel k <- scale * row, L reals, in the dtype of the plan. */
-void cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale, const double *row);
+/* Kernel k <- scale * row, L reals, in the dtype of the plan. 0 if one of the row is not finite. */
+int cpu_kernel_store(const cpu_kernel_lane *lane, int64_t k, double scale, const double *row);
 /* G of kernel k, L reals. */
 const double *cpu_kernel_gradient(const cpu_kernel_lane *lane, int64_t k);
 

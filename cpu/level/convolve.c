@@ -35,8 +35,13 @@
 #include "cpu/level/stage_typed.h"
 #include "cpu/level/convolve_typed.h"
 
+#define TABLE(suffix, real)                                                                                            \
+    {                                                                                                                  \
+        .size = sizeof(real), .plan = plan_##suffix, .fill = fill_##suffix, .row = row_##suffix,                       \
+        .stage_in = stage_in_##suffix, .stage_out = stage_out_##suffix, .spectrum = spectrum_##suffix,                 \
+        .correlate = correlate_##suffix, .round = round_##suffix, .inner = inner_##suffix                              \
+    }
+
 const cpu_row_types CPU_AT_LEVEL(cpu_rows_at) = {
-    {{sizeof(float), plan_f32, fill_f32, row_f32, stage_in_f32, stage_out_f32, spectrum_f32, correlate_f32, inner_f32},
-     {sizeof(double), plan_f64, fill_f64, row_f64, stage_in_f64, stage_out_f64, spectrum_f64, correlate_f64,
-      inner_f64}},
+    .dtype = {[S4_F32] = TABLE(f32, float), [S4_F64] = TABLE(f64, double)},
 };

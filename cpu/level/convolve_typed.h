@@ -368,6 +368,25 @@ static void TYPED(correlate)(const cpu_ring *ring, const double *gradient, int64
         backward_gradient[j] = -scale * (double)row[TYPED(place)(points, 2 * points - 1 - j)];
 }
 
+static int TYPED(round)(const double *row, double factor, int64_t count, void *to)
+{
+    REAL *rounded = to;
+    double poison[CPU_DOUBLES] = {0};
+    int64_t l = 0;
+    for (; l + CPU_DOUBLES <= count; l += CPU_DOUBLES)
+        for (int j = 0; j < CPU_DOUBLES; j++) {
+            rounded[l + j] = (REAL)(factor * row[l + j]);
+            poison[j] += 0.0 * row[l + j];
+        }
+    for (; l < count; l++) {
+        rounded[l] = (REAL)(factor * row[l]);
+        poison[0] += 0.0 * row[l];
+    }
+    int finite = 1;
+    for (int j = 0; j < CPU_DOUBLES; j++) finite &= poison[j] == 0.0;
+    return finite;
+}
+
 static double TYPED(inner)(cpu_source a, cpu_source b)
 {
     double sum[LANES] = {0}, total = 0.0;

@@ -111,6 +111,9 @@ typedef struct cpu_row_functions {
     void (*correlate)(const cpu_ring *ring, const double *gradient, int64_t count, void *row, double *kernel_gradient,
                       double *backward_gradient);
 
+    /* to <- factor * row, rounded. 0 if a number of the row is not finite. */
+    int (*round)(const double *row, double factor, int64_t count, void *to);
+
     /* sum of a b over the samples of both, in an order of its own that depends on their number only */
     double (*inner)(cpu_source a, cpu_source b);
 } cpu_row_functions;
