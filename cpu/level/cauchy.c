@@ -5,7 +5,7 @@
  *
  * The sums of a group of pairs stay in registers; a group is as many pairs as these have room for.
  *
- * In single precision the angles and denominators are double all the same, up to their rounding: den is a difference,
+ * In single precision the real parts of denominators are double all the same, up to their rounding: they are differences,
  * small where a mode resonates, and that is where K^ is large.
  */
 #include "cpu/level/cauchy.h"
@@ -48,15 +48,11 @@ static void make_angles(const cpu_cauchy *work, int64_t first)
     }
 }
 
-/* den = c^2 |w|^2 / 4 - S^2 - i S c Re w at a vector of angles; term: Re w, |w|^2 / 4 */
-typedef struct denominators {
-    cpu_doubles re, im;
-} denominators;
-INLINE denominators make_den(const double *angle, const double *term)
+/* den = c^2 |w|^2 / 4 - S^2 - i S c Re w; term: Re w, |w|^2 / 4. Its real part at a vector of angles: */
+INLINE cpu_doubles den_re(const double *angle, const double *term)
 {
     cpu_doubles sine_squared = cpu_load_doubles(angle + 2 * CPU_TILE);
-    cpu_doubles cosine_squared = cpu_load_doubles(angle + 3 * CPU_TILE);
-    return (denominators){cosine_squared * term[1] - sine_squared, -(cpu_load_doubles(angle + 4 * CPU_TILE) * term[0])};
+    return cpu_load_doubles(angle + 3 * CPU_TILE) * term[1] - sine_squared;
 }
 
 #define REAL double
@@ -67,11 +63,7 @@ INLINE denominators make_den(const double *angle, const double *term)
 #define LANES CPU_DOUBLES
 #define TYPED(name) name##_f64
 #include "cpu/level/woodbury_typed.h"
-INLINE COMPLEXES den_f64(const double *angle, const double *term)
-{
-    denominators d = make_den(angle, term);
-    return (COMPLEXES){d.re, d.im};
-}
+INLINE cpu_doubles den_re_f64(const double *angle, const double *term) { return den_re(angle, term); }
 #include "cpu/level/cauchy_typed.h"
 #include "cpu/level/cauchy_gradient_typed.h"
 #undef REAL
@@ -91,10 +83,9 @@ INLINE COMPLEXES den_f64(const double *angle, const double *term)
 #define LANES CPU_FLOATS
 #define TYPED(name) name##_f32
 #include "cpu/level/woodbury_typed.h"
-INLINE COMPLEXES den_f32(const double *angle, const double *term)
+INLINE cpu_floats den_re_f32(const double *angle, const double *term)
 {
-    denominators low = make_den(angle, term), high = make_den(angle + CPU_DOUBLES, term);
-    return (COMPLEXES){cpu_rounded_floats(low.re, high.re), cpu_rounded_floats(low.im, high.im)};
+    return cpu_rounded_floats(den_re(angle, term), den_re(angle + CPU_DOUBLES, term));
 }
 #include "cpu/level/cauchy_typed.h"
 #include "cpu/level/cauchy_gradient_typed.h"

@@ -26,9 +26,10 @@ INLINE void TYPED(round_angles)(const cpu_cauchy *work)
 /* 1 / den of the mode whose terms these are. */
 INLINE COMPLEXES TYPED(inverse_of_den)(const cpu_cauchy *work, int64_t vector, const double *term)
 {
-    COMPLEXES den = TYPED(den)(work->angle + vector * LANES, term);
-    VECTOR scale = 1 / (den.re * den.re + den.im * den.im);
-    return (COMPLEXES){den.re * scale, -den.im * scale};
+    VECTOR product = TYPED(load)((const REAL *)work->rounded + 4 * CPU_TILE + vector * LANES);
+    VECTOR re = TYPED(den_re)(work->angle + vector * LANES, term), minus_im = product * (REAL)term[0];
+    VECTOR scale = 1 / (re * re + minus_im * minus_im);
+    return (COMPLEXES){re * scale, minus_im * scale};
 }
 
 /* ---- sums over modes ------------------------------------------------------------------------------------------- */
