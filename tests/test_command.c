@@ -409,6 +409,9 @@ Test(command, usage_and_bad_files)
         {"plan --d-model 99999999999999999999 --d-state 4 --length 8", 2},
         {"kernel", 2},
         {"info", 0},
+        {"info --cpu-level nonsense", 2},
+        {"plan --d-model 4 --d-state 4 --length 8 --cpu-level nonsense", 2},
+        {"check --cpu-level nonsense", 2},
         {"--help", 0},
         {"plan --help", 0},
     };
