@@ -99,6 +99,9 @@ Test(command, budgets)
     cr_assert(strstr(short_of.errors, text) != NULL, "%s", short_of.errors);
     program_result bench = program_run("'%s' bench " SHAPE " --repeats 1 --host-budget %lld", s4, minimum - 1);
     must_exit(&bench, 5);
+    cr_assert(strstr(bench.errors, "cpu: out of budget: host_budget: ") != NULL, "%s", bench.errors);
+    cr_assert(strstr(bench.output, "unavailable") == NULL && strstr(bench.output, " out of budget\n") != NULL, "%s",
+              bench.output);
 }
 
 /* The peak of a model: for every layer its parameters, their gradients and u; and one workspace. */
