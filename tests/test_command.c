@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "expect.h"
 #include "golden.h"
 #include "layers.h"
@@ -16,8 +17,7 @@
 #include "scratch.h"
 #include "tolerances.h"
 
-/* No GPU, on whatever machine this runs. */
-static const char *command(void)
+const char *command(void)
 {
     const char *path = getenv("S4_TEST_COMMAND");
     if (!path || !*path)
