@@ -238,11 +238,19 @@ static void row_begin(struct row *row, const char *text, const s4_placement *pla
     row->max_error = -1;
 }
 
+static const struct {
+    s4_status refusal;
+    const char *word;
+} refusals[] = {{S4_ERROR_OUT_OF_BUDGET, "out of budget"}, {S4_ERROR_UNSUPPORTED, "unsupported"}};
+
 static void row_refuse(struct row *row, s4_status refusal, const char *why)
 {
+    const char *word = "unavailable";
+    for (size_t i = 0; i < sizeof refusals / sizeof *refusals; i++)
+        if (refusals[i].refusal == refusal) word = refusals[i].word;
     row_begin(row, row->text, &row->placement);
     row->refusal = refusal;
-    snprintf(row->place_state, sizeof row->place_state, "unavailable: %s", why);
+    snprintf(row->place_state, sizeof row->place_state, "%s: %s", word, why);
 }
 
 /* What no placement can do is the caller's mistake; what this one cannot do is said in its row. */

@@ -24,8 +24,8 @@ struct bench {
 struct row {
     const char *text; /* of the placement */
     s4_placement placement;
-    char place_state[400]; /* "ok", "emulated", "unavailable: why" */
-    s4_status refusal;     /* why it is unavailable */
+    char place_state[400]; /* "ok", "emulated"; "unavailable: why", "out of budget: why", "unsupported: why" */
+    s4_status refusal;     /* why it did not run */
     int ran, emulated;
     int64_t setup_ns, first_ns, refresh_ns, forward_ns, backward_ns, step_ns;
     int64_t host_planned, host_measured, device_planned, device_measured;
@@ -37,7 +37,7 @@ struct row {
  * layer is left as it is. */
 s4_status fit_leaf(s4_context *context, const s4_problem *problem, s4_layer *layer);
 
-/* A placement that cannot be had is S4_OK with the reason in row->place_state and its status in row->refusal; other
+/* A placement that cannot be had, or not within the budgets, is S4_OK with the reason in row->place_state and its status in row->refusal; other
  * failures are returned. row_check is arithmetic and a question whether the GPU is there; row_measure comes after it,
  * if row->refusal is S4_OK. */
 s4_status row_check(const struct bench *bench, const char *text, const s4_placement *placement, struct row *row);

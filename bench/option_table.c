@@ -57,6 +57,24 @@ static const char *choose_run_mode(const char *text, void *field)
     return NULL;
 }
 
+/* Which levels there are, the CPU place knows. */
+static const char *choose_cpu_level(const char *text, void *field)
+{
+    static s4_place_info cpu;
+    s4_context_options wanted;
+    s4_context *context;
+    S4_INIT(&wanted);
+    wanted.cpu_level = text;
+    wanted.ignore_wisdom = 1;
+    if (s4_context_create(&wanted, &context)) return s4_last_error();
+    s4_status status = s4_context_place(context, S4_PLACE_CPU, &cpu);
+    s4_context_destroy(context);
+    if (status) return s4_last_error();
+    if (!cpu.available) return cpu.reason;
+    *(const char **)field = text;
+    return NULL;
+}
+
 /* ---- the table ----------------------------------------------------------------------------------------------- */
 
 #define COMPUTE (VERB_KERNEL | VERB_RUN | VERB_GRAD | VERB_PLAN | VERB_BENCH)
@@ -166,7 +184,7 @@ const struct option_row option_rows[] = {
      "most of the host's memory that is pinned, for samples on their way to a GPU"},
     {"shadow", 0, COMPUTE & ~VERB_PLAN, KIND_FLAG, FIELD(shadow), 0, 0, NULL, NULL,
      "run every operation on the CPU, too, and name the first result of the GPU that differs or is not finite"},
-    {"cpu-level", 0, ALL, KIND_TEXT, FIELD(cpu_level), 0, 0, NULL, "LEVEL",
+    {"cpu-level", 0, ALL, KIND_CHOICE, FIELD(cpu_level), 0, 0, choose_cpu_level, "LEVEL",
      "most instructions of the CPU place: x86-64, x86-64-v3 or x86-64-v4 (default: all that there are)"},
     {"threads", 0, ALL, KIND_INTEGER, FIELD(threads), 1, 1024, NULL, "N", "CPU threads (default: all processors)"},
     {"set", 0, READS, KIND_SETTING, FIELD(setting), 0, 0, NULL, "KEY=VALUE,...",

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "s4/s4.h"
 #include "timing.h"
 
 static struct {
@@ -21,24 +22,42 @@ static struct {
 
 static const int64_t quiet_ns = 1000000000, pause_ns = 200000000;
 
-/* ---- Ctrl-C -------------------------------------------------------------------------------------------------- */
+/* ---- signals ------------------------------------------------------------------------------------------------- */
 
 static volatile sig_atomic_t interrupted;
 
+/* Once: the next one of that number does what it does by default. */
+static void handle(int signal_number, void (*handler)(int))
+{
+    struct sigaction action;
+    memset(&action, 0, sizeof action);
+    action.sa_handler = handler;
+    action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
+    sigemptyset(&action.sa_mask);
+    sigaction(signal_number, &action, NULL);
+}
+
+static void end(int signal_number)
+{
+    s4_unfinished_remove();
+    raise(signal_number); /* waits until this returns, and ends the process then */
+}
+
 static void interrupt(int signal_number)
 {
-    (void)signal_number;
     interrupted = 1;
+    handle(signal_number, end);
 }
 
 void progress_begin(void)
 {
-    struct sigaction action;
-    memset(&action, 0, sizeof action);
-    action.sa_handler = interrupt;
-    action.sa_flags = SA_RESTART | (int)SA_RESETHAND;
-    sigemptyset(&action.sa_mask);
-    sigaction(SIGINT, &action, NULL);
+    static const int deadly[] = {SIGTERM, SIGHUP};
+    handle(SIGINT, interrupt);
+    for (size_t i = 0; i < sizeof deadly / sizeof *deadly; i++) {
+        struct sigaction old;
+        if (sigaction(deadly[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN) handle(deadly[i], end);
+    }
+    (void)signal(SIGXFSZ, SIG_IGN); /* too large a file is a failure to write, with its reason */
 }
 
 int progress_cancelled(void) { return interrupted != 0; }

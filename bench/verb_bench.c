@@ -120,7 +120,8 @@ static void print_table(const struct bench *bench, const char *path, const struc
     printf("%-*s", LABEL_WIDTH, "placement");
     for (int i = 0; i < count; i++) printf(" %*s", COLUMN_WIDTH, rows[i].text);
     printf("\n%-*s", LABEL_WIDTH, "state");
-    for (int i = 0; i < count; i++) printf(" %*s", COLUMN_WIDTH, rows[i].ran ? rows[i].place_state : "unavailable");
+    for (int i = 0; i < count; i++)
+        printf(" %*.*s", COLUMN_WIDTH, (int)strcspn(rows[i].place_state, ":"), rows[i].place_state);
     putchar('\n');
     for (size_t f = 0; f < FIELD_COUNT; f++) {
         print_field(rows, count, &fields[f]);

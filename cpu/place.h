@@ -6,10 +6,11 @@
  *   phi.*         e^a, phi1(a) and its slope for complex a
  *   discretise.c  one step of a system in O(nR); dense dA and dB
  *   power.c       inner products, dense matrix products and powers
+ *   structured_*  powers of dA in O(N^2), by displacement
  *   set_up.c      C <-> C~ between lengths
  *   step_*.c      the recurrence: linear, dense, and in eigenvectors of dA
- *   states_backward.*, read_out_backward.c
- *                 gradients through states: by the recurrence in reverse; from C to C~
+ *   states_backward.*, read_out_backward.c, state_sums.*
+ *                 gradients through states: by the recurrence in reverse; from C to C~; what both add to
  *   chain.c       gradients of effective parameters -> gradients of raw parameters
  *   hippo.c       HiPPO initialisation
  *   kernel*.c     C~ -> K by the generating function, and back

@@ -8,7 +8,7 @@
  *   square: D <- Q D + D Q, Q <- Q Q;   times dA: D <- D dA + Q gX^T, Q <- Q dA.
  * Through dA = (I - dt/2 A)^-1 (I + dt/2 A), whose inverse factor is (I + dA) / 2, it becomes
  *   Y = (I + dA)^T g dA (I + dA)^T / 2,   gA = dt/2 Y,
- * the same Y that states_backward.c sums over samples: it is added to those sums.
+ * the same Y that state_sums.c sums over samples: it is added to those sums.
  */
 #include <string.h>
 

@@ -5,17 +5,7 @@
  *   m_T = dL/dx_T,                      m_t = dA^T m_t+1                        along x
  *   m_t+1 += sum over c of dy_c[t] c,   m_t = dA^T m_t+1, from m_T = 0          along z
  *   du[t] += dB . m_t+1;   dL/dc += dy_c[t] z_t+1;   dL/dx_0 = m_0 of both
- * and what reaches dA and dB is the sum over samples of m_t+1 x_t^T and m_t+1 u[t].
- *
- * A diagonal layer needs of these only left conj(right) and left u, mode by mode, with left = m_t+1 and right = x_t;
- * its discretisation takes them to Lambda, B and dt.
- *
- * A DPLR layer is bilinear, an implicit step: x_t+1 - x_t = dt (A (x_t + x_t+1) / 2 + B u[t]). Its adjoint, with
- *   left = (I - dt/2 A)^-T m_t+1 = (m_t+1 + m_t) / 2,   right = x_t + x_t+1,   Y = sum of left right^T
- * (along z, m_t+1 after dy was added), gives
- *   gA = dt/2 Y;   gB = dt sum of left u;   g dt_i = (Y A^T / 2 + sum of left u B^T)_ii,
- * and in the real basis A = Lambda - 2 sum over r of p_r p_r^T, so of Y only its diagonal by modes, Y p_r and
- * Y^T (dt p_r) are needed: O(nR) a sample. No matrix is built.
+ * and what reaches dA and dB is the sum over samples of m_t+1 x_t^T and m_t+1 u[t] (state_sums.h).
  *
  * States are met in reverse: every stride-th is kept, the others are made again from the one before, a stride at a
  * time. One thread owns a channel with all its rows, batch ascending: sums do not depend on the number of threads.
@@ -24,8 +14,6 @@
 
 #include <omp.h>
 #include <string.h>
-
-#include "cpu/diagonal.h"
 
 /* One thread's part of STATE_ROWS. */
 typedef struct state_lane {
@@ -37,19 +25,6 @@ typedef struct state_lane {
     double *matrix;           /* (N,N), DPLR */
     cpu_state_sums sums;
 } state_lane;
-
-int64_t cpu_state_sums_rows(const s4_shape *shape) { return s4_state_sums(shape) + 2 * shape->rank; }
-
-cpu_state_sums cpu_state_sums_at(const s4_shape *shape, double *rows)
-{
-    int64_t state = 2 * shape->modes, of_columns = shape->rank * state;
-    cpu_state_sums sums = {.mode = rows, .input = rows + state, .along_p = rows + 2 * state};
-    sums.onto_p = sums.along_p + of_columns;
-    sums.read_out = sums.onto_p + of_columns;
-    sums.p = sums.read_out + shape->channels * state;
-    sums.dt_p = sums.p + of_columns;
-    return sums;
-}
 
 static state_lane lane_view(const s4_task *task, int thread)
 {
@@ -78,27 +53,6 @@ static state_lane lane_view(const s4_task *task, int thread)
     return lane;
 }
 
-/* The columns of P of channel h. */
-static void fill_columns(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums)
-{
-    int64_t modes = shape->modes, state = 2 * modes;
-    for (int64_t r = 0; r < shape->rank; r++) {
-        double *p = sums->p + r * state, *dt_p = sums->dt_p + r * state;
-        cpu_split(modes, system->p + (r * shape->n_ssm + h % shape->n_ssm) * state, p);
-        for (int64_t n = 0; n < modes; n++) {
-            double dt = cpu_dt(shape, system, h, n);
-            dt_p[n] = dt * p[n];
-            dt_p[modes + n] = dt * p[modes + n];
-        }
-    }
-}
-
-void cpu_state_sums_clear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums)
-{
-    memset(sums->mode, 0, (size_t)(s4_state_sums(shape) * 2 * shape->modes) * sizeof(double));
-    fill_columns(shape, system, h, sums);
-}
-
 /* Channel h in STATE_SUMS; the columns of its P are in the lane. */
 static void open_sums(const s4_task *task, const s4_system *system, int64_t h, cpu_state_sums *sums)
 {
@@ -108,7 +62,7 @@ static void open_sums(const s4_task *task, const s4_system *system, int64_t h, c
     of_channel.p = sums->p;
     of_channel.dt_p = sums->dt_p;
     *sums = of_channel;
-    fill_columns(shape, system, h, sums);
+    cpu_state_sums_columns(shape, system, h, sums);
 }
 
 /* ---- one row ----------------------------------------------------------------------------------------------------- */
@@ -148,35 +102,8 @@ void cpu_linear_back(const cpu_linear *linear, const double *m, double *out)
     }
 }
 
-static void add_scaled(int64_t count, double factor, const double *x, double *sum)
-{
-#pragma omp simd
-    for (int64_t n = 0; n < count; n++) sum[n] += factor * x[n];
-}
-
-void cpu_state_sums_add(const s4_shape *shape, const cpu_state_sums *sums, const double *left, const double *right,
-                        double u)
-{
-    int64_t modes = shape->modes, state = 2 * modes;
-    const double *left_re = left, *left_im = left + modes, *right_re = right, *right_im = right + modes;
-    double *mode_re = sums->mode, *mode_im = sums->mode + modes;
-#pragma omp simd
-    for (int64_t n = 0; n < modes; n++) {
-        mode_re[n] += left_re[n] * right_re[n];
-        mode_re[n] += left_im[n] * right_im[n];
-        mode_im[n] += left_im[n] * right_re[n];
-        mode_im[n] -= left_re[n] * right_im[n];
-    }
-    for (int64_t r = 0; r < shape->rank; r++) {
-        double right_p = cpu_inner(state, right, sums->p + r * state);
-        double left_p = cpu_inner(state, left, sums->dt_p + r * state);
-        add_scaled(state, right_p, left, sums->along_p + r * state);
-        add_scaled(state, left_p, right, sums->onto_p + r * state);
-    }
-    add_scaled(state, u, left, sums->input);
-}
-
-/* What one sample gives to dA and dB: m_t+1 in adjoint, m_t in before, x_t and x_t+1 in now and next. */
+/* What one sample gives to dA and dB: m_t+1 in adjoint (along z, after dy was added), m_t in before, x_t and x_t+1 in
+ * now and next. */
 static void add_sample(const row_path *path, const state_lane *lane, const double *now, const double *next, double u)
 {
     int64_t state = 2 * path->shape->modes;
@@ -198,8 +125,8 @@ static void add_outputs(const row_path *path, const state_lane *lane, int64_t t,
     int64_t state = 2 * path->shape->modes;
     for (int64_t c = 0; c < path->shape->channels; c++) {
         double dy = cpu_sample(path->shape->dtype, path->dy, c * path->dy_output + t * path->dy_time);
-        add_scaled(state, dy, path->read_out + c * state, lane->adjoint);
-        if (next) add_scaled(state, dy, next, lane->sums.read_out + c * state);
+        cpu_add_scaled(state, dy, path->read_out + c * state, lane->adjoint);
+        if (next) cpu_add_scaled(state, dy, next, lane->sums.read_out + c * state);
     }
 }
 
@@ -291,7 +218,7 @@ static void row_backward(const s4_task *task, int64_t b, int64_t h, state_lane *
         load_row(shape, task->dstate_out, at, lane->adjoint);
         load_row(shape, task->state_in, at, lane->states);
         walk_back(&along_x, lane);
-        add_scaled(state, 1, lane->adjoint, lane->entering);
+        cpu_add_scaled(state, 1, lane->adjoint, lane->entering);
     }
     if (task->state_in || task->dstate_in) {
         row_path along_z = path;
@@ -300,7 +227,7 @@ static void row_backward(const s4_task *task, int64_t b, int64_t h, state_lane *
         load_row(shape, NULL, 0, lane->adjoint);
         load_row(shape, task->state_in, at, lane->states);
         walk_back(&along_z, lane);
-        add_scaled(state, 1, lane->adjoint, lane->entering);
+        cpu_add_scaled(state, 1, lane->adjoint, lane->entering);
     }
     if (task->dstate_in) cpu_interleave(shape->modes, lane->entering, task->dstate_in + at);
 }
@@ -326,105 +253,6 @@ void cpu_states_backward_end(const s4_task *task, int64_t b, int64_t h, int64_t 
     memcpy(lane.adjoint, adjoint, (size_t)state * sizeof *x);
     walk_back(&path, &lane);
     memcpy(adjoint, lane.adjoint, (size_t)state * sizeof *x);
-}
-
-/* ---- from the sums of a channel to its effective parameters -------------------------------------------------------
- */
-
-static cpu_complex split_at(int64_t modes, const double *split, int64_t n)
-{
-    return (cpu_complex){split[n], split[modes + n]};
-}
-
-static void finish_diagonal(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums,
-                            const s4_system_gradient *gradient)
-{
-    const cpu_diagonal_rule *rule = cpu_diagonal_rule_of(shape);
-    int64_t modes = shape->modes, copy = h % shape->n_ssm;
-    for (int64_t n = 0; n < modes; n++) {
-        const double *lambda = system->lambda + 2 * (copy * modes + n), *b = system->b + 2 * (copy * modes + n);
-        double *g_lambda = gradient->lambda + 2 * (h * modes + n), *g_b = gradient->b + 2 * (h * modes + n);
-        cpu_mode mode = {.length = shape->kernel_length, /* dB = w B */
-                         .dt = cpu_dt(shape, system, h, n),
-                         .lambda = {lambda[0], lambda[1]},
-                         .g_pole = split_at(modes, sums->mode, n)};
-        cpu_pole pole;
-        rule->discretise(&mode, &pole);
-        cpu_complex g_input = split_at(modes, sums->input, n);
-        cpu_complex of_b = cpu_times_conj(g_input, mode.weight);
-        mode.g_weight = cpu_times_conj(g_input, (cpu_complex){b[0], b[1]});
-        rule->chain(&mode);
-        g_lambda[0] += mode.g_lambda.re;
-        g_lambda[1] += mode.g_lambda.im;
-        g_b[0] += of_b.re;
-        g_b[1] += of_b.im;
-        gradient->dt[h * shape->dt_modes + (shape->dt_modes > 1 ? n : 0)] += mode.g_dt;
-    }
-}
-
-/* The columns of P, of A = Lambda - 2 sum of p p^T: gP = -2 (gA + gA^T) p with gA = dt/2 Y. */
-static void finish_columns(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums,
-                           const s4_system_gradient *gradient)
-{
-    int64_t modes = shape->modes, state = 2 * modes;
-    for (int64_t r = 0; r < shape->rank; r++)
-        for (int64_t n = 0; n < modes; n++) {
-            double dt = cpu_dt(shape, system, h, n);
-            double *g_p = gradient->p + (r * shape->d_model + h) * state + 2 * n;
-            double *g_dt = gradient->dt + h * shape->dt_modes + (shape->dt_modes > 1 ? n : 0);
-            cpu_complex p = split_at(modes, sums->p + r * state, n);
-            cpu_complex along = split_at(modes, sums->along_p + r * state, n);
-            cpu_complex onto = split_at(modes, sums->onto_p + r * state, n);
-            g_p[0] -= dt * along.re;
-            g_p[0] -= onto.re;
-            g_p[1] -= dt * along.im;
-            g_p[1] -= onto.im;
-            *g_dt -= p.re * along.re;
-            *g_dt -= p.im * along.im;
-        }
-}
-
-static void finish_dplr(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums,
-                        const s4_system_gradient *gradient)
-{
-    int64_t modes = shape->modes, copy = h % shape->n_ssm;
-    for (int64_t n = 0; n < modes; n++) {
-        const double *lambda = system->lambda + 2 * (copy * modes + n), *b = system->b + 2 * (copy * modes + n);
-        double *g_lambda = gradient->lambda + 2 * (h * modes + n), *g_b = gradient->b + 2 * (h * modes + n);
-        double *g_dt = gradient->dt + h * shape->dt_modes + (shape->dt_modes > 1 ? n : 0);
-        double dt = cpu_dt(shape, system, h, n);
-        cpu_complex of_mode = split_at(modes, sums->mode, n), of_input = split_at(modes, sums->input, n);
-        g_lambda[0] += dt / 2 * of_mode.re;
-        g_lambda[1] += dt / 2 * of_mode.im;
-        g_b[0] += dt * of_input.re;
-        g_b[1] += dt * of_input.im;
-        *g_dt += lambda[0] * of_mode.re / 2;
-        *g_dt += lambda[1] * of_mode.im / 2;
-        *g_dt += b[0] * of_input.re;
-        *g_dt += b[1] * of_input.im;
-    }
-    finish_columns(shape, system, h, sums, gradient);
-}
-
-/* Rows [2 Re C, -2 Im C] -> C. */
-static void finish_read_outs(const s4_shape *shape, int64_t h, const cpu_state_sums *sums,
-                             const s4_system_gradient *gradient)
-{
-    int64_t modes = shape->modes, state = 2 * modes;
-    for (int64_t c = 0; c < shape->channels; c++)
-        for (int64_t n = 0; n < modes; n++) {
-            cpu_complex of_row = split_at(modes, sums->read_out + c * state, n);
-            double *g_c = gradient->c + (c * shape->d_model + h) * state + 2 * n;
-            g_c[0] += 2 * of_row.re;
-            g_c[1] -= 2 * of_row.im;
-        }
-}
-
-void cpu_state_sums_finish(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums,
-                           const s4_system_gradient *gradient)
-{
-    (shape->mode == S4_MODE_DPLR ? finish_dplr : finish_diagonal)(shape, system, h, sums, gradient);
-    finish_read_outs(shape, h, sums, gradient);
 }
 
 /* The leaf of a DPLR layer need not be plain C. */

@@ -1,33 +1,12 @@
 /*
- * Gradients through states: what the recurrence (states_backward.c) and the conversion of the read-out
- * (read_out_backward.c) both add to. Vectors are split, rows (N) of the real basis [Re x; Im x].
+ * Gradients through states: of the recurrence (states_backward.c) and of the conversion of the read-out
+ * (read_out_backward.c). Both add to the sums of state_sums.h.
  */
 #ifndef CPU_STATES_BACKWARD_H
 #define CPU_STATES_BACKWARD_H
 
-#include "cpu/place.h"
+#include "cpu/state_sums.h"
 
-/* Sums of one channel. `left` and `right` are those of the file states_backward.c, summed over samples and rows. */
-typedef struct cpu_state_sums {
-    double *mode;     /* (N): sum of left conj(right), mode by mode */
-    double *input;    /* (N): sum of left u */
-    double *along_p;  /* (R,N): sum of left (right . p_r) */
-    double *onto_p;   /* (R,N): sum of right (left . dt p_r) */
-    double *read_out; /* (M,N): gradient of the rows [2 Re C, -2 Im C] */
-    double *p, *dt_p; /* (R,N): columns of P, and dt o P */
-} cpu_state_sums;
-
-/* The sums in rows (cpu_state_sums_rows, N). */
-int64_t cpu_state_sums_rows(const s4_shape *shape);
-cpu_state_sums cpu_state_sums_at(const s4_shape *shape, double *rows);
-/* Zero, with the columns of P of channel h. */
-void cpu_state_sums_clear(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums);
-/* left and right of one sample into the sums. */
-void cpu_state_sums_add(const s4_shape *shape, const cpu_state_sums *sums, const double *left, const double *right,
-                        double u);
-/* From the sums of channel h to its effective parameters, added. */
-void cpu_state_sums_finish(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_state_sums *sums,
-                           const s4_system_gradient *gradient);
 /* out = dA^T m */
 void cpu_linear_back(const cpu_linear *linear, const double *m, double *out);
 

@@ -1,15 +1,11 @@
 /*
- * Powers of dA of a DPLR channel in O(R N^2 log L): binary powers of X, which commutes with A' = diag(dt) A = dt Lambda - (dt P) P*;
- * where all modes have one step size, with A itself: differences of eigenvalues then belong to the copy, not to the channel.
+ * Powers of dA of a DPLR channel in O(R N^2 log L): binary powers of X, which commutes with A'
+ * (structured_displacement.c).
  *   X <- X X   by displacement (cpu/level/structured.c);
  *   X <- dA X, dA = diag(f) - p g^T (discretise.c):   u <- dA u,   v <- dA* v,   X_ij <- f_i X_ij - p_i (g^T X)_j.
- *
- * Rank 1 is made symmetric, D^-1 A' D = Lambda' - q q^T with q_i = sqrt(dt_i) |P_i| and D_i = sqrt(dt_i) P_i / |P_i|. All is
- * scaled by a power of two, so that the largest eigenvalue is of size 1 to 2.
  */
 #include "cpu/structured_power.h"
 
-#include <math.h>
 #include <string.h>
 
 _Static_assert(sizeof(cpu_carried) <= 2 * sizeof(double), "carried entries fit their part of s4_structured_power");
@@ -62,136 +58,22 @@ cpu_power cpu_power_view(const s4_device *device, const s4_shape *shape, const c
     return power;
 }
 
-/* ---- eigenvalues ------------------------------------------------------------------------------------------------- */
-
-static cpu_complex at(const double *split, int64_t padded, int64_t n)
-{
-    return (cpu_complex){split[n], split[padded + n]};
-}
-
-static void put(double *split, int64_t padded, int64_t n, cpu_complex value)
-{
-    split[n] = value.re;
-    split[padded + n] = value.im;
-}
-
-static cpu_complex difference(const cpu_power *power, int64_t i, int64_t j, int half)
-{
-    const double *re = power->lambda, *im = power->lambda + power->displacement.padded;
-    return (cpu_complex){re[i] - re[j], half ? im[i] + im[j] : im[i] - im[j]};
-}
-
-/* Entries whose eigenvalues nearly coincide, (i,j) with (j,i); 0 if they are too many: one costs O(N), a squaring O(N^2). The
- * bound is twice that of the level, which rounds otherwise. */
-static int find_carried(cpu_power *power, const double *sizes)
-{
-    cpu_displacement *d = &power->displacement;
-    const double *left = sizes, *right = sizes + d->padded;
-    for (int i = 0; i < d->modes; i++)
-        for (int j = 0; j < i; j++)
-            for (int half = 0; half < 2; half++) {
-                cpu_complex gap = difference(power, i, j, half);
-                double bound = (left[i] * right[j] + left[j] * right[i]) / (CPU_NEAR * CPU_NEAR) + CPU_NEAR_LEAST;
-                if (gap.re * gap.re + gap.im * gap.im >= 2 * bound) continue;
-                if (d->carried_count + 2 > d->modes) return 0;
-                d->carried[d->carried_count++] = (cpu_carried){i, j, half};
-                d->carried[d->carried_count++] = (cpu_carried){j, i, half};
-            }
-    return 1;
-}
-
-/* Lambda', L, R and the rotation of a channel, whose step sizes matter only if they are not all one. */
-static void build_displacement(cpu_power *power, const s4_system *system, int64_t h)
-{
-    const s4_shape *shape = power->shape;
-    cpu_displacement *d = &power->displacement;
-    int64_t modes = d->modes, padded = d->padded, copy = h % shape->n_ssm;
-    int is_untied = shape->dt_modes > 1, is_symmetric = d->rank == 1;
-    memset(d->left, 0, (size_t)(4 * d->rank * padded) * sizeof *d->left);
-
-    double largest = 0;
-    for (int64_t n = 0; n < modes; n++) {
-        const double *lambda = system->lambda + 2 * (copy * modes + n);
-        double dt = is_untied ? cpu_dt(shape, system, h, n) : 1;
-        put(power->lambda, padded, n, (cpu_complex){dt * lambda[0], dt * lambda[1]});
-        largest = fmax(largest, hypot(dt * lambda[0], dt * lambda[1]));
-    }
-    double scale = largest > 0 ? ldexp(1, -ilogb(largest)) : 1;
-    for (int64_t n = 0; n < modes; n++) {
-        power->lambda[n] *= scale;
-        power->lambda[padded + n] *= scale;
-    }
-    for (int64_t n = modes; n < padded; n++) put(power->lambda, padded, n, (cpu_complex){4, 0});
-
-    for (int64_t n = 0; n < padded; n++) {
-        put(power->rotation, padded, n, (cpu_complex){1, 0});
-        put(power->inverse_rotation, padded, n, (cpu_complex){1, 0});
-    }
-    for (int64_t r = 0; r < d->rank; r++)
-        for (int64_t n = 0; n < modes; n++) {
-            const double *p = system->p + 2 * ((r * shape->n_ssm + copy) * modes + n);
-            double dt = is_untied ? cpu_dt(shape, system, h, n) : 1, size = hypot(p[0], p[1]);
-            double *left = d->left + r * 2 * padded, *right = d->right + r * 2 * padded;
-            if (!is_symmetric) {
-                put(left, padded, n, (cpu_complex){scale * dt * p[0], scale * dt * p[1]});
-                put(right, padded, n, (cpu_complex){p[0], p[1]});
-                continue;
-            }
-            cpu_complex phase = size > 0 ? (cpu_complex){p[0] / size, p[1] / size} : (cpu_complex){1, 0};
-            double root = sqrt(dt);
-            left[n] = sqrt(scale) * root * size;
-            put(power->rotation, padded, n, (cpu_complex){root * phase.re, root * phase.im});
-            put(power->inverse_rotation, padded, n, (cpu_complex){phase.re / root, -phase.im / root});
-        }
-}
-
-/* |L_i|^2 and |R_i|^2 */
-static void squared_sizes(const cpu_displacement *d, double *sizes)
-{
-    memset(sizes, 0, (size_t)(2 * d->padded) * sizeof *sizes);
-    for (int64_t r = 0; r < d->rank; r++)
-        for (int64_t n = 0; n < d->modes; n++) {
-            cpu_complex left = at(d->left + r * 2 * d->padded, d->padded, n);
-            cpu_complex right = d->rank == 1 ? left : at(d->right + r * 2 * d->padded, d->padded, n);
-            sizes[n] += left.re * left.re + left.im * left.im;
-            sizes[d->padded + n] += right.re * right.re + right.im * right.im;
-        }
-}
-
-/* The differences of eigenvalues are those of the last channel if it has the same copy. */
-static void open_displacement(cpu_power *power, const s4_system *system, int64_t h)
-{
-    int64_t copy = h % power->shape->n_ssm;
-    if (power->shape->dt_modes == 1 && copy == power->copy) return;
-    build_displacement(power, system, h);
-    cpu_displacement *d = &power->displacement;
-    double *sizes = power->row;
-    squared_sizes(d, sizes);
-    d->carried_count = 0;
-    power->is_dense = 0;
-    if (power->level->invert(d, power->lambda, sizes)) {
-        power->is_dense = !find_carried(power, sizes);
-        if (!power->is_dense) power->level->invert(d, power->lambda, sizes);
-    }
-    power->copy = copy;
-}
-
 /* ---- products with dA --------------------------------------------------------------------------------------------- */
-
-static cpu_complex conjugate(cpu_complex x) { return (cpu_complex){x.re, -x.im}; }
 
 /* The rows of a cpu_linear, rotated. Its g are [2 Re g, -2 Im g]. */
 static void put_linear(cpu_power *power, const cpu_linear *linear)
 {
     int64_t modes = linear->modes, state = 2 * modes, padded = power->displacement.padded;
     memset(power->f, 0, (size_t)((2 + 4 * linear->rank) * padded) * sizeof *power->f);
-    for (int64_t n = 0; n < modes; n++) put(power->f, padded, n, at(linear->f, modes, n));
+    for (int64_t n = 0; n < modes; n++) cpu_split_put(power->f, padded, n, cpu_split_at(linear->f, modes, n));
     for (int64_t r = 0; r < linear->rank; r++)
         for (int64_t n = 0; n < modes; n++) {
-            cpu_complex p = at(linear->p + r * state, modes, n), twice_g = conjugate(at(linear->g + r * state, modes, n));
+            cpu_complex p = cpu_split_at(linear->p + r * state, modes, n),
+                        twice_g = cpu_conjugate(cpu_split_at(linear->g + r * state, modes, n));
             cpu_complex g = {twice_g.re / 2, twice_g.im / 2};
-            put(power->p + r * 2 * padded, padded, n, cpu_times(p, at(power->inverse_rotation, padded, n)));
-            put(power->g + r * 2 * padded, padded, n, cpu_times(g, at(power->rotation, padded, n)));
+            cpu_split_put(power->p + r * 2 * padded, padded, n,
+                          cpu_times(p, cpu_split_at(power->inverse_rotation, padded, n)));
+            cpu_split_put(power->g + r * 2 * padded, padded, n, cpu_times(g, cpu_split_at(power->rotation, padded, n)));
         }
 }
 
@@ -209,13 +91,14 @@ static void apply_linear(const cpu_power *power, const double *left, const doubl
         inner[r] = 2 * (re - sign * im);
     }
     for (int64_t n = 0; n < modes; n++) {
-        cpu_complex f = at(power->f, padded, n), sum = cpu_times((cpu_complex){f.re, sign * f.im}, at(x, padded, n));
+        cpu_complex f = cpu_split_at(power->f, padded, n),
+                    sum = cpu_times((cpu_complex){f.re, sign * f.im}, cpu_split_at(x, padded, n));
         for (int64_t r = 0; r < d->rank; r++) {
-            cpu_complex of_r = at(left + r * 2 * padded, padded, n);
+            cpu_complex of_r = cpu_split_at(left + r * 2 * padded, padded, n);
             sum.re -= of_r.re * inner[r];
             sum.im -= sign * of_r.im * inner[r];
         }
-        put(x, padded, n, sum);
+        cpu_split_put(x, padded, n, sum);
     }
 }
 
@@ -223,10 +106,11 @@ static void apply_linear(const cpu_power *power, const double *left, const doubl
 static cpu_complex advanced(const cpu_power *power, int64_t i, int64_t j, int half, cpu_complex x)
 {
     int64_t padded = power->displacement.padded;
-    cpu_complex sum = cpu_times(at(power->f, padded, i), x);
+    cpu_complex sum = cpu_times(cpu_split_at(power->f, padded, i), x);
     for (int64_t r = 0; r < power->displacement.rank; r++) {
-        cpu_complex product = at(power->g_product + r * 2 * padded, padded, j);
-        cpu_complex taken = cpu_times(at(power->p + r * 2 * padded, padded, i), half ? conjugate(product) : product);
+        cpu_complex product = cpu_split_at(power->g_product + r * 2 * padded, padded, j);
+        cpu_complex taken =
+            cpu_times(cpu_split_at(power->p + r * 2 * padded, padded, i), half ? cpu_conjugate(product) : product);
         sum.re -= taken.re;
         sum.im -= taken.im;
     }
@@ -240,8 +124,8 @@ static void multiply(cpu_power *power)
     const cpu_commuting *x = &power->x;
     int64_t padded = d->padded;
     for (int64_t n = 0; n < d->modes; n++) {
-        put(x->own, padded, n, advanced(power, n, n, 0, at(x->own, padded, n)));
-        put(x->mirror, padded, n, advanced(power, n, n, 1, at(x->mirror, padded, n)));
+        cpu_split_put(x->own, padded, n, advanced(power, n, n, 0, cpu_split_at(x->own, padded, n)));
+        cpu_split_put(x->mirror, padded, n, advanced(power, n, n, 1, cpu_split_at(x->mirror, padded, n)));
     }
     for (int64_t e = 0; e < d->carried_count; e++)
         x->carried[e] = advanced(power, d->carried[e].i, d->carried[e].j, d->carried[e].half, x->carried[e]);
@@ -280,19 +164,20 @@ static cpu_complex entry(const cpu_power *power, const cpu_commuting *x, int64_t
 {
     const cpu_displacement *d = &power->displacement;
     int64_t padded = d->padded;
-    if (i == j) return at(half ? x->mirror : x->own, padded, i);
+    if (i == j) return cpu_split_at(half ? x->mirror : x->own, padded, i);
     for (int64_t e = 0; e < d->carried_count; e++)
         if (d->carried[e].i == i && d->carried[e].j == j && d->carried[e].half == half) return x->carried[e];
     cpu_complex sum = {0, 0};
     for (int64_t r = 0; r < d->rank; r++) {
         const double *left = d->left + r * 2 * padded, *right = d->rank == 1 ? left : d->right + r * 2 * padded;
-        cpu_complex u_i = at(x->u + r * 2 * padded, padded, i), R_j = at(right, padded, j);
-        cpu_complex v_j = d->rank == 1 ? conjugate(at(x->u, padded, j)) : at(x->v + r * 2 * padded, padded, j);
-        cpu_complex of_left = cpu_times(at(left, padded, i), half ? v_j : conjugate(v_j));
-        cpu_complex of_u = cpu_times(u_i, half ? R_j : conjugate(R_j));
+        cpu_complex u_i = cpu_split_at(x->u + r * 2 * padded, padded, i), R_j = cpu_split_at(right, padded, j);
+        cpu_complex v_j = d->rank == 1 ? cpu_conjugate(cpu_split_at(x->u, padded, j))
+                                       : cpu_split_at(x->v + r * 2 * padded, padded, j);
+        cpu_complex of_left = cpu_times(cpu_split_at(left, padded, i), half ? v_j : cpu_conjugate(v_j));
+        cpu_complex of_u = cpu_times(u_i, half ? R_j : cpu_conjugate(R_j));
         sum = (cpu_complex){sum.re + of_left.re - of_u.re, sum.im + of_left.im - of_u.im};
     }
-    return cpu_quotient(sum, difference(power, i, j, half));
+    return cpu_quotient(sum, cpu_power_gap(power, i, j, half));
 }
 
 /* Carried entries of x x: entry (n+k, j) is the conjugate of (k, n+j). */
@@ -305,7 +190,7 @@ static void square_carried(const cpu_power *power, const cpu_commuting *x, const
         cpu_complex sum = {0, 0};
         for (int64_t k = 0; k < d->modes; k++) {
             cpu_complex near = cpu_times(entry(power, x, i, k, 0), entry(power, x, k, j, half));
-            cpu_complex far = cpu_times(entry(power, x, i, k, 1), conjugate(entry(power, x, k, j, !half)));
+            cpu_complex far = cpu_times(entry(power, x, i, k, 1), cpu_conjugate(entry(power, x, k, j, !half)));
             sum.re += near.re + far.re;
             sum.im += near.im + far.im;
         }
@@ -349,7 +234,7 @@ int cpu_power_raise(cpu_power *power, const s4_system *system, int64_t h, double
     const s4_shape *shape = power->shape;
     cpu_linear linear = cpu_linear_view(shape->modes, shape->rank, power->lane->linear);
     if (!cpu_linear_build(shape, system, h, scale, &linear)) return 0;
-    open_displacement(power, system, h);
+    cpu_power_open(power, system, h);
     if (power->is_dense)
         raise_dense(power, &linear, length);
     else {
@@ -365,7 +250,8 @@ int cpu_power_is_finite(const cpu_power *power)
     int64_t state = 2 * d->modes;
     if (power->is_dense) return cpu_first_not_finite(state * state, power->dense) < 0;
     int64_t columns = d->rank * 2 * d->padded;
-    if (cpu_first_not_finite(columns, power->x.u) >= 0 || cpu_first_not_finite(4 * d->padded, power->x.own) >= 0) return 0;
+    if (cpu_first_not_finite(columns, power->x.u) >= 0 || cpu_first_not_finite(4 * d->padded, power->x.own) >= 0)
+        return 0;
     return d->rank == 1 || cpu_first_not_finite(columns, power->x.v) < 0;
 }
 
@@ -390,11 +276,13 @@ void cpu_power_row(cpu_power *power, const double *row, double *out)
         return;
     }
     for (int64_t n = 0; n < modes; n++)
-        put(power->row, padded, n, cpu_times((cpu_complex){row[n], -row[modes + n]}, at(power->rotation, padded, n)));
+        cpu_split_put(power->row, padded, n,
+                      cpu_times((cpu_complex){row[n], -row[modes + n]}, cpu_split_at(power->rotation, padded, n)));
     power->level->row_times(&power->displacement, &power->x, power->row, power->product);
     for (int64_t n = 0; n < modes; n++) {
-        cpu_complex c = cpu_times(at(power->product, padded, n), at(power->inverse_rotation, padded, n));
-        put(out, modes, n, conjugate(c));
+        cpu_complex c =
+            cpu_times(cpu_split_at(power->product, padded, n), cpu_split_at(power->inverse_rotation, padded, n));
+        cpu_split_put(out, modes, n, cpu_conjugate(c));
     }
 }
 
@@ -419,10 +307,11 @@ double *cpu_power_matrix(cpu_power *power)
         for (int64_t i = first; i < modes && i < first + lanes; i++)
             for (int64_t j = 0; j < modes; j++) {
                 const double *of_j = d->strip[0] + j * 4 * lanes + (i - first);
-                cpu_complex back = at(power->inverse_rotation, padded, j), turn = at(power->rotation, padded, i);
+                cpu_complex back = cpu_split_at(power->inverse_rotation, padded, j),
+                            turn = cpu_split_at(power->rotation, padded, i);
                 cpu_complex x1 = cpu_times((cpu_complex){of_j[0], of_j[lanes]}, cpu_times(turn, back));
                 cpu_complex x2 = cpu_times((cpu_complex){of_j[2 * lanes], of_j[3 * lanes]},
-                                           cpu_times(turn, conjugate(back)));
+                                           cpu_times(turn, cpu_conjugate(back)));
                 put_real(matrix, modes, i, j, x1, x2);
             }
     }

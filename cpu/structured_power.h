@@ -25,10 +25,19 @@ typedef struct cpu_power {
     double *dense, *dense_next; /* (N,N), real basis */
 } cpu_power;
 
+/* lambda'_i - lambda'_j, or (half) lambda'_i - conj(lambda'_j) */
+static inline cpu_complex cpu_power_gap(const cpu_power *power, int64_t i, int64_t j, int half)
+{
+    const double *re = power->lambda, *im = power->lambda + power->displacement.padded;
+    return (cpu_complex){re[i] - re[j], half ? im[i] + im[j] : im[i] - im[j]};
+}
+
 cpu_power cpu_power_view(const s4_device *device, const s4_shape *shape, const cpu_lane *lane);
 /* X of channel h at step scale * dt, length >= 1. 0 if dA is not finite. X may be not finite: cpu_power_is_finite. */
 int cpu_power_raise(cpu_power *power, const s4_system *system, int64_t h, double scale, int64_t length);
 int cpu_power_is_finite(const cpu_power *power);
+/* Its first step: Lambda', L, R, the rotation and the carried entries of channel h (structured_displacement.c). */
+void cpu_power_open(cpu_power *power, const s4_system *system, int64_t h);
 /* X of twice the length. */
 void cpu_power_double(cpu_power *power);
 /* out = row X, (N) of the real basis [Re c, -Im c]. */

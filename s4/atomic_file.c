@@ -17,6 +17,7 @@
 #include <unistd.h>
 
 #include "s4/errors.h"
+#include "s4/io.h"
 
 _Static_assert(sizeof(off_t) >= 8, "files beyond 2 GiB need a 64-bit off_t");
 
@@ -123,6 +124,49 @@ static s4_status follow_links(const char *path, char **target)
     return s4_fail(S4_ERROR_FILE, "%s: more than %d symbolic links", path, LINKS_MAX);
 }
 
+/* ---- what a signal finds ---------------------------------------------------------------------------------------- */
+
+#define ENTRIES 16 /* files that are written at a time, and removed by s4_unfinished_remove */
+
+static struct {
+    atomic_int taken;
+    atomic_uint turn; /* odd: path is whole */
+    char path[PATH_MAX];
+} entries[ENTRIES];
+
+static int enter(const char *path)
+{
+    size_t size = strlen(path) + 1;
+    for (int i = 0; i < ENTRIES && size <= sizeof entries[i].path; i++) {
+        if (atomic_exchange(&entries[i].taken, 1)) continue;
+        memcpy(entries[i].path, path, size);
+        atomic_fetch_add(&entries[i].turn, 1u);
+        return i;
+    }
+    return -1;
+}
+
+static void leave(s4_atomic_file *file)
+{
+    if (file->entry >= 0) {
+        atomic_fetch_add(&entries[file->entry].turn, 1u);
+        atomic_store(&entries[file->entry].taken, 0);
+    }
+    file->entry = -1;
+}
+
+void s4_unfinished_remove(void)
+{
+    int reason = errno;
+    for (int i = 0; i < ENTRIES; i++) {
+        unsigned turn = atomic_load(&entries[i].turn);
+        char path[PATH_MAX];
+        memcpy(path, entries[i].path, sizeof path); /* another thread may be at it: then turn is another */
+        if (turn % 2 && atomic_load(&entries[i].turn) == turn) (void)unlink(path);
+    }
+    errno = reason;
+}
+
 /* ---- writing -------------------------------------------------------------------------------------------------- */
 
 /* Leaves descriptor < 0 with errno set on failure. */
@@ -140,9 +184,11 @@ static void create_temporary(s4_atomic_file *file, mode_t mode)
             errno = ENOMEM;
             return;
         }
+        file->entry = enter(file->temporary); /* before there is a file to leave behind */
         file->descriptor = open(file->temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, mode);
         if (file->descriptor >= 0) return;
         int reason = errno;
+        leave(file);
         free(file->temporary);
         file->temporary = NULL;
         errno = reason;
@@ -170,7 +216,7 @@ static int same_file(const char *path, const struct stat *status)
 
 s4_status s4_atomic_open(const char *path, s4_atomic_file *file)
 {
-    *file = (s4_atomic_file){.path = path, .descriptor = -1};
+    *file = (s4_atomic_file){.path = path, .descriptor = -1, .entry = -1};
     S4_TRY(follow_links(path, &file->target));
 
     struct stat old;
@@ -241,6 +287,7 @@ s4_status s4_atomic_commit(s4_atomic_file *file)
         reason = errno;
     }
     if (!failed) { /* the temporary has the target's name now */
+        leave(file);
         free(file->temporary);
         file->temporary = NULL;
     }
@@ -252,6 +299,7 @@ void s4_atomic_abandon(s4_atomic_file *file)
 {
     if (file->descriptor >= 0) (void)close(file->descriptor); /* what was written is thrown away */
     if (file->temporary) (void)unlink(file->temporary);
+    leave(file);
     free(file->temporary);
     free(file->target);
     file->descriptor = -1;

@@ -31,6 +31,7 @@ typedef struct s4_atomic_file {
     char *target;     /* `path` with symbolic links followed; NULL when the target is written directly */
     char *temporary;
     int descriptor;
+    int entry; /* of the temporary in the list for signals; < 0: in none */
 } s4_atomic_file;
 
 s4_status s4_atomic_open(const char *path, s4_atomic_file *file);

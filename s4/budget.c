@@ -4,6 +4,8 @@
  */
 #include "s4/budget.h"
 
+#include <string.h>
+
 #include "s4/errors.h"
 
 /* Without a budget, what is in work at a time stays near these sizes: on the host, caches, and how often progress is
@@ -102,17 +104,23 @@ static choice comfortable(const s4_problem *problem, const s4_shape *shape)
     return blocks;
 }
 
-/* Largest batch, up to the one asked for, whose smallest plan fits; 0 if none. */
+/* Whether the smallest plan of that batch fits; the map is that plan's. */
+static int batch_fits(const s4_problem *problem, const s4_shape *shape, int64_t batch, s4_map *map)
+{
+    s4_problem smaller = *problem;
+    s4_shape smaller_shape = *shape;
+    smaller.batch = batch;
+    return !s4_problem_check(&smaller, &smaller_shape) &&
+           fits(&smaller, &smaller_shape, smallest(&smaller, &smaller_shape, map), map);
+}
+
+/* Largest batch, below the one asked for, whose smallest plan fits; 0 if none. */
 static int64_t largest_batch(const s4_problem *problem, const s4_shape *shape, s4_map *map)
 {
     int64_t low = 0, high = problem->batch - 1;
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
-        s4_problem smaller = *problem;
-        s4_shape smaller_shape = *shape;
-        smaller.batch = middle;
-        if (!s4_problem_check(&smaller, &smaller_shape) &&
-            fits(&smaller, &smaller_shape, smallest(&smaller, &smaller_shape, map), map))
+        if (batch_fits(problem, shape, middle, map))
             low = middle;
         else
             high = middle - 1;
@@ -120,26 +128,43 @@ static int64_t largest_batch(const s4_problem *problem, const s4_shape *shape, s
     return low;
 }
 
-/* The first budget that is below what the smallest choice needs. */
-static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const s4_map *least, s4_map *map)
+typedef struct budget {
+    const char *name;
+    int64_t needed, given;
+} budget;
+
+/* The first budget that is below what the map takes. */
+static budget exceeded(const s4_problem *problem, const s4_map *map)
 {
-    const struct {
-        const char *name;
-        int64_t needed, given;
-    } budgets[] = {{"host_budget", least->peak[S4_PLACE_CPU], problem->host_budget},
-                   {"pinned_budget", least->staging, problem->pinned_budget},
-                   {"device_budget", least->peak[S4_PLACE_GPU], problem->device_budget}};
+    const budget budgets[] = {{"host_budget", map->peak[S4_PLACE_CPU], problem->host_budget},
+                              {"pinned_budget", map->staging, problem->pinned_budget},
+                              {"device_budget", map->peak[S4_PLACE_GPU], problem->device_budget}};
     int which = 0;
     while (which < 2 && (!budgets[which].given || budgets[which].needed <= budgets[which].given)) which++;
-    int64_t batch = largest_batch(problem, shape, map);
+    return budgets[which];
+}
+
+/* What is said of smaller batches. Often none needs less: the smallest blocks are of one row whatever the batch. */
+static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const s4_map *least, s4_map *map)
+{
+    budget of_all = exceeded(problem, least);
+    long long needed = of_all.needed, given = of_all.given, batch = largest_batch(problem, shape, map);
     if (batch)
         return s4_fail(S4_ERROR_OUT_OF_BUDGET,
                        "%s: %lld bytes are needed, %lld were given; the largest batch "
                        "that would fit is %lld of %lld",
-                       budgets[which].name, (long long)budgets[which].needed, (long long)budgets[which].given,
-                       (long long)batch, (long long)problem->batch);
-    return s4_fail(S4_ERROR_OUT_OF_BUDGET, "%s: %lld bytes are needed, %lld were given; no batch would fit",
-                   budgets[which].name, (long long)budgets[which].needed, (long long)budgets[which].given);
+                       of_all.name, needed, given, batch, (long long)problem->batch);
+    if (problem->batch == 1)
+        return s4_fail(S4_ERROR_OUT_OF_BUDGET, "%s: %lld bytes are needed, %lld were given", of_all.name, needed, given);
+    (void)batch_fits(problem, shape, 1, map);
+    budget of_one = exceeded(problem, map);
+    if (strcmp(of_one.name, of_all.name) == 0 && of_one.needed == of_all.needed)
+        return s4_fail(S4_ERROR_OUT_OF_BUDGET,
+                       "%s: %lld bytes are needed, %lld were given; no batch would fit: a batch of 1 needs as much",
+                       of_all.name, needed, given);
+    return s4_fail(S4_ERROR_OUT_OF_BUDGET,
+                   "%s: %lld bytes are needed, %lld were given; no batch would fit: a batch of 1 needs %lld bytes of %s",
+                   of_all.name, needed, given, (long long)of_one.needed, of_one.name);
 }
 
 s4_status s4_budget_choose(const s4_problem *problem, s4_shape *shape, s4_map *map, int64_t *minimum)

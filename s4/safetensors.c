@@ -64,37 +64,6 @@ static int find_dtype(const char *name)
 
 /* ---- text of the header ------------------------------------------------------------------------------------------ */
 
-/* Well-formed sequences by their first byte: how many bytes follow, and the range of the first of those (which keeps
- * out overlong forms, surrogates and what is beyond U+10FFFF). */
-static const struct {
-    unsigned char first, last;
-    int following;
-    unsigned char low, high;
-} utf8[] = {
-    {0x00, 0x7f, 0, 0, 0},       {0xc2, 0xdf, 1, 0x80, 0xbf}, {0xe0, 0xe0, 2, 0xa0, 0xbf},
-    {0xe1, 0xec, 2, 0x80, 0xbf}, {0xed, 0xed, 2, 0x80, 0x9f}, {0xee, 0xef, 2, 0x80, 0xbf},
-    {0xf0, 0xf0, 3, 0x90, 0xbf}, {0xf1, 0xf3, 3, 0x80, 0xbf}, {0xf4, 0xf4, 3, 0x80, 0x8f},
-};
-
-size_t s4_utf8_prefix(const char *text, size_t bytes)
-{
-    const unsigned char *at = (const unsigned char *)text;
-    size_t done = 0;
-    while (done < bytes) {
-        size_t row = 0, rows = sizeof utf8 / sizeof *utf8;
-        while (row < rows && !(at[done] >= utf8[row].first && at[done] <= utf8[row].last)) row++;
-        if (row == rows) return done;
-        size_t following = (size_t)utf8[row].following;
-        if (following >= bytes - done) return done;
-        for (size_t k = 1; k <= following; k++) {
-            unsigned char low = k == 1 ? utf8[row].low : 0x80, high = k == 1 ? utf8[row].high : 0xbf;
-            if (at[done + k] < low || at[done + k] > high) return done;
-        }
-        done += following + 1;
-    }
-    return done;
-}
-
 /* The parser takes any byte up to the space as white space, and a NUL, raw or as an escape, would cut a name short. */
 static s4_status check_text(const char *path, const char *text, size_t bytes)
 {
@@ -320,9 +289,17 @@ static s4_status read_header(s4_tensors *file)
     S4_TRY(s4_input_read(&file->file, 0, bytes, LENGTH_BYTES));
     uint64_t length = 0;
     for (int byte = LENGTH_BYTES - 1; byte >= 0; byte--) length = length << 8 | bytes[byte];
-    if (length > (uint64_t)(size - LENGTH_BYTES) || length > HEADER_MAX)
-        return s4_fail(S4_ERROR_FORMAT, "%s: a header of %llu bytes is beyond the file's %lld bytes or %d", file->path,
-                       (unsigned long long)length, (long long)size, HEADER_MAX);
+    char brace = 0;
+    int fits = length <= (uint64_t)(size - LENGTH_BYTES) && length <= HEADER_MAX;
+    if (fits && length) S4_TRY(s4_input_read(&file->file, LENGTH_BYTES, &brace, 1));
+    /* A length of a header may look like what other files begin with: asked only of what cannot be one. */
+    const char *kind = fits && brace == '{' ? NULL : s4_file_kind(bytes, LENGTH_BYTES);
+    if (kind) return s4_fail(S4_ERROR_FORMAT, "%s: is %s, where a safetensors file is wanted", file->path, kind);
+    if (!fits)
+        return s4_fail(S4_ERROR_FORMAT,
+                       "%s: is no safetensors file: its first bytes are taken as the length of a header, and %llu is "
+                       "beyond the file's %lld bytes or %d",
+                       file->path, (unsigned long long)length, (long long)size, HEADER_MAX);
     file->data_begin = LENGTH_BYTES + (int64_t)length;
     file->data_bytes = size - file->data_begin;
 

@@ -28,6 +28,9 @@ size_t s4_utf8_prefix(const char *text, size_t bytes);
 #define S4_TENSOR_LIST_TEXT 640
 const char *s4_tensors_list(const s4_tensors *file, char text[S4_TENSOR_LIST_TEXT]);
 
+/* "a NumPy array (.npy)" and the like, of a file of another format that begins so; NULL if it is none that is known. */
+const char *s4_file_kind(const void *begin, size_t bytes);
+
 int s4_ends_with(const char *text, const char *suffix);
 
 s4_status s4_npy_read(const char *path, s4_array **array);

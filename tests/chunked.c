@@ -64,6 +64,32 @@ s4_problem chunked_problem(const chunked_call *c, s4_direction direction)
     return problem;
 }
 
+chunked_call chunked_another_way(s4_context *context, const chunked_call *c, s4_direction direction, int way)
+{
+    static const struct {
+        int threads;
+        s4_layout layout;
+        int least_budget;
+        int64_t more_rows, more_samples; /* planned */
+    } ways[CHUNKED_WAYS] = {{2, S4_LAYOUT_BHL, 0, 0, 0},
+                            {5, S4_LAYOUT_BHL, 1, 0, 0},
+                            {1, S4_LAYOUT_BLH, 0, 0, 0},
+                            {1, S4_LAYOUT_BLH, 1, 12, 0},
+                            {1, S4_LAYOUT_BHL, 0, 1, 69}};
+    chunked_call other = *c;
+    other.threads = ways[way].threads;
+    other.layout = ways[way].layout;
+    other.planned_batch = c->B + ways[way].more_rows;
+    other.planned_length = c->T + ways[way].more_samples;
+    if (ways[way].least_budget) {
+        const s4_problem problem = chunked_problem(&other, direction);
+        session s = session_open(context, &problem);
+        other.host_budget = s.info.host_minimum;
+        session_close(&s);
+    }
+    return other;
+}
+
 /* (rows, channels, T) as the layout has it, and back. */
 static double *lay(const chunked_call *c, int64_t channels, const double *values, int back)
 {

@@ -29,6 +29,10 @@ int64_t chunked_outputs(const chunked_call *c);
 int64_t chunked_states(const chunked_call *c);
 s4_problem chunked_problem(const chunked_call *c, s4_direction direction);
 
+/* The same call in one of CHUNKED_WAYS ways that must not matter: with other threads, layout, budget, or planned larger. */
+enum { CHUNKED_WAYS = 5 };
+chunked_call chunked_another_way(s4_context *context, const chunked_call *c, s4_direction direction, int way);
+
 typedef struct chunked_result {
     double *y, *state; /* forward */
     gradients g;       /* backward */

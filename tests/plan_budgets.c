@@ -155,6 +155,23 @@ Test(plan, same_bits)
     s4_context_destroy(context);
 }
 
+/* On the host the smallest blocks are of one row whatever the batch: a smaller one would not help. Of a batch of 1, and of
+ * kernels, nothing is said. */
+Test(plan, no_batch_fits_on_the_host)
+{
+    for (int batch = 4; batch >= 1; batch -= 3) {
+        s4_problem problem = plan_problem(S4_DIRECTION_FORWARD);
+        must(s4_placement_parse("cpu", &problem.placement));
+        problem.batch = batch;
+        problem.host_budget = 1;
+        s4_plan *plan;
+        must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "bytes are needed, 1 were given");
+        const char *said = strstr(s4_last_error(), "; no batch would fit: a batch of 1 needs as much");
+        check((said != NULL) == (batch > 1), "%s", s4_last_error());
+        check(batch > 1 || strstr(s4_last_error(), "batch") == NULL, "%s", s4_last_error());
+    }
+}
+
 /* On the device a small batch is one tile of rows, so there the minimum does depend on it. */
 Test(plan, largest_batch_on_the_device)
 {
@@ -173,11 +190,12 @@ Test(plan, largest_batch_on_the_device)
         cr_assert(batch == 1 || minimum[batch] > minimum[batch - 1]);
     }
     for (int fits = 0; fits < BATCH; fits++) {
-        char words[64];
+        char words[96];
         if (fits)
             snprintf(words, sizeof words, "the largest batch that would fit is %d of %d", fits, BATCH);
         else
-            snprintf(words, sizeof words, "no batch would fit");
+            snprintf(words, sizeof words, "no batch would fit: a batch of 1 needs %lld bytes of device_budget",
+                     (long long)minimum[1]);
         problem.device_budget = minimum[fits + 1] - 1;
         s4_plan *plan;
         must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, words);

@@ -209,16 +209,18 @@ static void refuse_a_byte_less(s4_problem problem, s4_place place, int64_t minim
     check(plan == NULL, "[%s] the plan is not NULL", about_text());
     const char *named = strstr(s4_last_error(), "would fit is ");
     if (!named) {
-        check(strstr(s4_last_error(), "no batch would fit") != NULL, "[%s] %s", about_text(), s4_last_error());
+        check(problem.batch == 1 || strstr(s4_last_error(), "no batch would fit: a batch of 1 needs ") != NULL,
+              "[%s] %s", about_text(), s4_last_error());
         problem.batch = 1;
-        must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "no batch would fit");
+        must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "bytes are needed");
+        check(strstr(s4_last_error(), "batch") == NULL, "[%s] %s", about_text(), s4_last_error());
         return;
     }
     problem.batch = strtoll(named + strlen("would fit is "), NULL, 10);
     must(s4_plan_create(&problem, &plan));
     s4_plan_destroy(plan);
     problem.batch++;
-    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "batch");
+    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "bytes are needed");
 }
 
 static void check_problem(s4_context *context, s4_layer *layer, s4_problem problem)

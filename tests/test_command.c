@@ -9,6 +9,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "command.h"
 #include "expect.h"
 #include "golden.h"
 #include "layers.h"
@@ -16,8 +17,7 @@
 #include "scratch.h"
 #include "tolerances.h"
 
-/* No GPU, on whatever machine this runs. */
-static const char *command(void)
+const char *command(void)
 {
     const char *path = getenv("S4_TEST_COMMAND");
     if (!path || !*path)
@@ -99,6 +99,9 @@ Test(command, budgets)
     cr_assert(strstr(short_of.errors, text) != NULL, "%s", short_of.errors);
     program_result bench = program_run("'%s' bench " SHAPE " --repeats 1 --host-budget %lld", s4, minimum - 1);
     must_exit(&bench, 5);
+    cr_assert(strstr(bench.errors, "cpu: out of budget: host_budget: ") != NULL, "%s", bench.errors);
+    cr_assert(strstr(bench.output, "unavailable") == NULL && strstr(bench.output, " out of budget\n") != NULL, "%s",
+              bench.output);
 }
 
 /* The peak of a model: for every layer its parameters, their gradients and u; and one workspace. */
@@ -409,6 +412,9 @@ Test(command, usage_and_bad_files)
         {"plan --d-model 99999999999999999999 --d-state 4 --length 8", 2},
         {"kernel", 2},
         {"info", 0},
+        {"info --cpu-level nonsense", 2},
+        {"plan --d-model 4 --d-state 4 --length 8 --cpu-level nonsense", 2},
+        {"check --cpu-level nonsense", 2},
         {"--help", 0},
         {"plan --help", 0},
     };

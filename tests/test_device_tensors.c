@@ -1,37 +1,14 @@
-/*
- * Tensors in device memory: the bits of tensors on the host, however the caller's lie; work on a stream of the caller,
- * which goes on when the call has returned; CUDA graphs; two workspaces at once.
- */
-#include <dlfcn.h>
+/* Tensors in device memory: the bits of tensors on the host, however the caller's lie. */
 #include <math.h>
-#include <pthread.h>
 #include <stdlib.h>
 
 #include "cuda_calls.h"
 #include "expect.h"
-#include "gpu_emulation/include/gpu_emulation.h"
-#include "layers.h"
+#include "host_tensors.h"
 #include "place.h"
-#include "s4/cuda.h"
-#include "session.h"
 #include "tolerances.h"
 
-/* ---- one problem with both kinds of tensors ------------------------------------------------------------------------- */
-
-typedef struct sizes {
-    int64_t B, H, T, L;
-    int channels, bidirectional;
-    s4_dtype dtype;
-} sizes;
-
-static s4_layer *layer_of(s4_context *context, const sizes *s, uint64_t seed)
-{
-    const layer_shape shape = {.d_model = s->H, .d_state = 4, .rank = 1, .channels = s->channels,
-                               .bidirectional = s->bidirectional, .plain_transforms = 1};
-    s4_layer *layer = layer_random(&shape, seed);
-    must(s4_layer_setup(context, layer, s->L));
-    return layer;
-}
+/* ---- tensors on the device ------------------------------------------------------------------------------------------ */
 
 /* Strides (batch, channel, time), the first element's distance from the begin, and the span of it all. */
 typedef struct lie {
@@ -105,18 +82,6 @@ static void drop(tensor *t)
     t->base = NULL;
 }
 
-/* Gradients are added to what is there. */
-static gradients gradients_begun(s4_layer *layer, int64_t du_count, s4_gradients *to)
-{
-    const gradients g = gradients_zero(layer, du_count);
-    for (int p = 0; p < S4_PARAMETER_COUNT; p++) {
-        for (int64_t i = 0; i < g.count[p]; i++) g.parameter[p][i] = 0.25;
-        to->parameter[p] = g.parameter[p];
-    }
-    to->accumulate = 1;
-    return g;
-}
-
 /* Gradients where the set-up has them. */
 static void give_gradients(const cuda_calls *cuda, const gradients *g, s4_gradients *to)
 {
@@ -136,40 +101,6 @@ static void take_gradients(const cuda_calls *cuda, gradients *g, const s4_gradie
 }
 
 /* ---- the bits of host tensors ------------------------------------------------------------------------------------------ */
-
-typedef struct outcome {
-    double *y;
-    gradients g;
-} outcome;
-
-static outcome with_host_tensors(s4_context *context, s4_layer *layer, const sizes *s, s4_placement placement,
-                                 const double *u, const double *dy, const int64_t *lengths)
-{
-    s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, s->dtype, s->B, s->T, s->L);
-    problem.placement = placement;
-    const int64_t in = s->B * s->H * s->T, out = in * s->channels;
-    session run = session_open(context, &problem);
-    must(s4_plan_refresh(run.plan, layer, run.workspace));
-    outcome o;
-    s4_forward_io forward;
-    S4_INIT(&forward);
-    forward.u = tensor_of(s->dtype, in, u);
-    forward.y = tensor_zero(s->dtype, out);
-    forward.lengths = lengths;
-    must(s4_plan_forward(run.plan, layer, run.workspace, &forward));
-    o.y = values_of(s->dtype, out, forward.y);
-    s4_backward_io backward;
-    S4_INIT(&backward);
-    backward.u = forward.u;
-    backward.dy = tensor_of(s->dtype, out, dy);
-    backward.du = tensor_zero(s->dtype, in);
-    backward.lengths = lengths;
-    o.g = gradients_begun(layer, in, &backward.gradients);
-    must(s4_plan_backward(run.plan, layer, run.workspace, &backward));
-    o.g.du = values_of(s->dtype, in, backward.du);
-    session_close(&run);
-    return o;
-}
 
 /* `over`: y in the place of u, du in that of dy. */
 static outcome with_device_tensors(const cuda_calls *cuda, s4_context *context, s4_layer *layer, const sizes *s, int way,
@@ -233,7 +164,7 @@ static void compare(const sizes *s, int way, int over, int with_lengths)
 {
     const cuda_calls cuda = cuda_find();
     s4_context *context = context_open();
-    s4_layer *layer = layer_of(context, s, 1);
+    s4_layer *layer = layer_of_sizes(context, s, 1);
     const s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, s->dtype, s->B, s->T, s->L);
     if (session_offered(context, &problem)) {
         const int64_t in = s->B * s->H * s->T, out = in * s->channels;
@@ -293,7 +224,7 @@ Test(device_tensors, several_tiles)
         const int64_t in = s->B * s->H * s->T;
         random_source random = {7};
         const double *u = random_samples(&random, in), *dy = random_samples(&random, in);
-        s4_layer *layer = layer_of(context, s, 1);
+        s4_layer *layer = layer_of_sizes(context, s, 1);
         const outcome expected = with_host_tensors(context, layer, s, on_cpu, u, dy, NULL),
                       got = with_host_tensors(context, layer, s, place_placement(), u, dy, NULL);
         expect_close("y", in, got.y, expected.y, TOLERANCE_PLACES, 0);
@@ -310,7 +241,7 @@ Test(device_tensors, many_rows)
     const cuda_calls cuda = cuda_find();
     const sizes s = {B, H, T, T, M, 0, S4_F64};
     s4_context *context = context_open();
-    s4_layer *layer = layer_of(context, &s, 2);
+    s4_layer *layer = layer_of_sizes(context, &s, 2);
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, T);
     session_required(context, layer, &problem);
     problem.tensors = S4_PLACE_GPU;
@@ -335,276 +266,4 @@ Test(device_tensors, many_rows)
     session_close(&other);
     s4_layer_destroy(layer);
     s4_context_destroy(context);
-}
-
-/* ---- streams and graphs -------------------------------------------------------------------------------------------------- */
-
-enum { B = 2, H = 3, T = 40, COUNT = B * H * T, BYTES = COUNT * 4 };
-
-/* A plan with tensors on the device, and one call's. */
-typedef struct scene {
-    cuda_calls cuda;
-    s4_context *context;
-    s4_layer *layer;
-    session run;
-    struct CUstream_st *stream;
-    float *u, *dy, *y, *du; /* on the device */
-    s4_forward_io forward;
-    s4_backward_io backward;
-} scene;
-
-static const sizes scene_sizes = {B, H, T, T, 1, 0, S4_F32};
-
-/* A workspace, a stream and tensors more on the plan of `s`. */
-static void scene_fill(scene *s, uint64_t seed)
-{
-    random_source random = {seed};
-    must(s4_workspace_create(s->run.plan, &s->run.workspace));
-    s->stream = cuda_stream(&s->cuda);
-    must(s4_workspace_set_stream(s->run.workspace, s->stream));
-    s->u = cuda_put(&s->cuda, BYTES, tensor_of(S4_F32, COUNT, random_samples(&random, COUNT)));
-    s->dy = cuda_put(&s->cuda, BYTES, tensor_of(S4_F32, COUNT, random_samples(&random, COUNT)));
-    s->y = cuda_put(&s->cuda, BYTES, tensor_zero(S4_F32, COUNT));
-    s->du = cuda_put(&s->cuda, BYTES, tensor_zero(S4_F32, COUNT));
-    S4_INIT(&s->forward);
-    s->forward.u = s->u;
-    s->forward.y = s->y;
-    S4_INIT(&s->backward);
-    s->backward.u = s->u;
-    s->backward.dy = s->dy;
-    s->backward.du = s->du;
-    must(s4_plan_refresh(s->run.plan, s->layer, s->run.workspace));
-}
-
-static scene scene_open(void)
-{
-    scene s = {.cuda = cuda_find(), .context = context_open()};
-    s.layer = layer_of(s.context, &scene_sizes, 3);
-    s4_problem problem = problem_of(s.layer, S4_DIRECTION_TRAINING, S4_F32, B, T, T);
-    session_required(s.context, s.layer, &problem);
-    problem.tensors = S4_PLACE_GPU;
-    must(s4_plan_create(&problem, &s.run.plan));
-    must(s4_plan_prepare(s.run.plan, s.context));
-    scene_fill(&s, 9);
-    return s;
-}
-
-static void scene_empty(scene *s)
-{
-    s4_workspace_destroy(s->run.workspace);
-    check(s->cuda.stream_destroy(s->stream) == 0, "the caller's stream cannot be destroyed");
-    void *const memory[] = {s->u, s->dy, s->y, s->du};
-    for (int i = 0; i < 4; i++)
-        check(s->cuda.free(memory[i]) == 0, "memory of the caller cannot be freed");
-}
-
-static void scene_close(scene *s)
-{
-    scene_empty(s);
-    s4_plan_destroy(s->run.plan);
-    s4_layer_destroy(s->layer);
-    s4_context_destroy(s->context);
-}
-
-static void scene_forward(scene *s)
-{
-    must(s4_plan_forward(s->run.plan, s->layer, s->run.workspace, &s->forward));
-}
-static void scene_backward(scene *s)
-{
-    must(s4_plan_backward(s->run.plan, s->layer, s->run.workspace, &s->backward));
-}
-
-/* y, then du, once the stream is done. */
-static double *scene_results(scene *s)
-{
-    float *y = tensor_zero(S4_F32, 2 * COUNT);
-    check(s->cuda.stream_synchronize(s->stream) == 0, "[%s] the caller's stream fails", about_text());
-    cuda_get(&s->cuda, BYTES, s->y, y);
-    cuda_get(&s->cuda, BYTES, s->du, y + COUNT);
-    return values_of(S4_F32, 2 * COUNT, y);
-}
-
-static void scene_clear(scene *s)
-{
-    const void *zeros = tensor_zero(S4_F32, COUNT);
-    check(s->cuda.copy(s->y, zeros, BYTES, TO_DEVICE) == 0 && s->cuda.copy(s->du, zeros, BYTES, TO_DEVICE) == 0,
-          "[%s] no copy to the device", about_text());
-}
-
-/* What the layer's convolution gives on the host. */
-static double *scene_expected(scene *s, uint64_t seed)
-{
-    random_source random = {seed};
-    const double *u = random_samples(&random, COUNT), *dy = random_samples(&random, COUNT);
-    const outcome o = with_host_tensors(s->context, s->layer, &scene_sizes, place_placement(), u, dy, NULL);
-    double *results = numbers(2 * COUNT);
-    memcpy(results, o.y, COUNT * sizeof *results);
-    memcpy(results + COUNT, o.g.du, COUNT * sizeof *results);
-    return results;
-}
-
-static void get_counts(const scene *s, s4_emulation_counts *counts)
-{
-    void (*get)(s4_emulation_counts *counts);
-    memset(counts, 0, sizeof *counts);
-    *(void **)&get = dlsym(s->cuda.module, "s4_emulation_get_counts");
-    if (get)
-        get(counts);
-}
-
-/* Calls return before their work is done, which is in order with what else the stream has, before and after. */
-Test(device_tensors, stream_of_the_caller)
-{
-    scene s = scene_open();
-    s4_emulation_counts counts;
-    scene_forward(&s);
-    scene_backward(&s);
-    get_counts(&s, &counts);
-    const char *seed = getenv("S4_EMULATION_SEED");
-    if (counts.launches && (!seed || strcmp(seed, "1") == 0))
-        check(counts.kernels < counts.launches, "all %d kernels have run: the calls have waited", (int)counts.launches);
-    const double *expected = scene_expected(&s, 9);
-    expect_same_bits("y and du", 2 * COUNT, scene_results(&s), expected);
-
-    random_source random = {9};
-    const float *u = tensor_of(S4_F32, COUNT, random_samples(&random, COUNT));
-    const float *zeros = tensor_zero(S4_F32, COUNT);
-    float *y = tensor_zero(S4_F32, COUNT);
-    check(s.cuda.copy(s.u, zeros, BYTES, TO_DEVICE) == 0, "no copy to the device");
-    check(s.cuda.copy_async(s.u, u, BYTES, TO_DEVICE, s.stream) == 0, "no copy to the device");
-    must(s4_plan_forward(s.run.plan, s.layer, s.run.workspace, &s.forward));
-    check(s.cuda.copy_async(y, s.y, BYTES, TO_HOST, s.stream) == 0, "no copy from the device");
-    check(s.cuda.copy_async(s.u, zeros, BYTES, TO_DEVICE, s.stream) == 0, "no copy to the device");
-    check(s.cuda.stream_synchronize(s.stream) == 0, "the caller's stream fails");
-    expect_same_bits("y", COUNT, values_of(S4_F32, COUNT, y), expected);
-
-    /* Back to the workspace's own, which waits for what is there; calls wait again. */
-    scene_forward(&s);
-    must(s4_workspace_set_stream(s.run.workspace, NULL));
-    get_counts(&s, &counts);
-    check(counts.kernels == counts.launches, "%d of %d kernels have run", (int)counts.kernels, (int)counts.launches);
-    s.forward.u = s.dy;
-    must(s4_plan_forward(s.run.plan, s.layer, s.run.workspace, &s.forward));
-    get_counts(&s, &counts);
-    check(counts.kernels == counts.launches, "%d of %d kernels have run", (int)counts.kernels, (int)counts.launches);
-    scene_close(&s);
-}
-
-/* Work that a call has left on the stream is waited for before what it needs goes. */
-static void nothing_is_left(const scene *s)
-{
-    s4_emulation_counts counts;
-    get_counts(s, &counts);
-    check(counts.kernels == counts.launches, "%d of %d kernels have run", (int)counts.kernels, (int)counts.launches);
-}
-
-Test(device_tensors, plan_goes_first)
-{
-    scene s = scene_open();
-    scene_forward(&s);
-    s4_plan_destroy(s.run.plan);
-    s.run.plan = NULL;
-    nothing_is_left(&s);
-    scene_close(&s);
-}
-
-Test(device_tensors, workspace_goes_first)
-{
-    scene s = scene_open();
-    scene_forward(&s);
-    s4_workspace_destroy(s.run.workspace);
-    s.run.workspace = NULL;
-    nothing_is_left(&s);
-    scene_close(&s);
-}
-
-/* What a call puts on the stream, captured once, runs again and again, with the parameters of the last refresh. */
-Test(device_tensors, graph)
-{
-    scene s = scene_open();
-    scene_forward(&s);
-    scene_backward(&s);
-    const double *expected = scene_expected(&s, 9);
-    expect_same_bits("y and du", 2 * COUNT, scene_results(&s), expected);
-    void *graph = NULL, *executable = NULL;
-    check(s.cuda.begin_capture(s.stream, 0) == 0, "no capture");
-    scene_forward(&s);
-    scene_backward(&s);
-    check(s.cuda.end_capture(s.stream, &graph) == 0 && graph, "the capture is spoilt");
-    check(s.cuda.instantiate(&executable, graph, 0) == 0, "no executable graph");
-    for (int i = 0; i < 3; i++) {
-        about("launch %d", i);
-        scene_clear(&s);
-        check(s.cuda.launch(executable, s.stream) == 0, "[%s] no launch", about_text());
-        expect_same_bits("y and du", 2 * COUNT, scene_results(&s), expected);
-        if (i != 1)
-            continue;
-        for (int64_t k = 0; k < layer_count(s.layer, S4_PARAMETER_C); k++)
-            layer_data(s.layer, S4_PARAMETER_C)[k] *= -0.5;
-        must(s4_layer_changed(s.layer, 1u << S4_PARAMETER_C));
-        must(s4_plan_refresh(s.run.plan, s.layer, s.run.workspace));
-        const double *other = scene_expected(&s, 9);
-        expect_other_bits("y and du", 2 * COUNT, other, expected);
-        expected = other;
-    }
-    check(s.cuda.executable_destroy(executable) == 0 && s.cuda.graph_destroy(graph) == 0, "graphs cannot be destroyed");
-    scene_close(&s);
-}
-
-/* One plan, two workspaces, each with a stream and tensors of its own, in turn: work of one does not use the FFT plans'
- * stream or work area of the other. */
-Test(device_tensors, two_workspaces_in_turn)
-{
-    scene a = scene_open(), b = a;
-    scene_fill(&b, 10);
-    const double *expected_a = scene_expected(&a, 9), *expected_b = scene_expected(&b, 10);
-    for (int i = 0; i < 3; i++) {
-        scene_forward(&a);
-        scene_forward(&b);
-        scene_backward(&a);
-        scene_backward(&b);
-    }
-    expect_same_bits("y and du of the second", 2 * COUNT, scene_results(&b), expected_b);
-    expect_same_bits("y and du of the first", 2 * COUNT, scene_results(&a), expected_a);
-    scene_empty(&b);
-    scene_close(&a);
-}
-
-typedef struct worker {
-    scene *s;
-    const double *expected;
-    int wrong;
-} worker;
-
-static void *work(void *argument)
-{
-    worker *w = argument;
-    scene *s = w->s;
-    for (int i = 0; i < 10; i++) {
-        w->wrong += s4_plan_refresh(s->run.plan, s->layer, s->run.workspace) != S4_OK;
-        w->wrong += s4_plan_forward(s->run.plan, s->layer, s->run.workspace, &s->forward) != S4_OK;
-        w->wrong += s4_plan_backward(s->run.plan, s->layer, s->run.workspace, &s->backward) != S4_OK;
-        w->wrong += s->cuda.stream_synchronize(s->stream) != 0;
-    }
-    return NULL;
-}
-
-Test(device_tensors, two_threads)
-{
-    scene a = scene_open(), b = a;
-    scene_fill(&b, 10);
-    worker workers[2] = {{&a, scene_expected(&a, 9), 0}, {&b, scene_expected(&b, 10), 0}};
-    pthread_t threads[2];
-    for (int i = 0; i < 2; i++)
-        check(pthread_create(&threads[i], NULL, work, &workers[i]) == 0, "no thread");
-    for (int i = 0; i < 2; i++)
-        check(pthread_join(threads[i], NULL) == 0, "no thread");
-    for (int i = 0; i < 2; i++) {
-        about("thread %d", i);
-        check(workers[i].wrong == 0, "[%s] %d calls failed", about_text(), workers[i].wrong);
-        expect_same_bits("y and du", 2 * COUNT, scene_results(workers[i].s), workers[i].expected);
-    }
-    scene_empty(&b);
-    scene_close(&a);
 }

@@ -5,6 +5,7 @@
 #include "expect.h"
 #include "layer_tensors.h"
 #include "numbers.h"
+#include "scratch.h"
 
 static s4_layer *layer_of(const s4_layer_options *options, uint64_t seed)
 {
@@ -211,4 +212,29 @@ Test(layer_formats, bad_metadata)
             hand_say(&file, cases[i].key, cases[i].value);
             must_not_load(&file, NULL, S4_ERROR_FORMAT, word ? cases[i].key : cases[i].value);
         }
+}
+
+/* What is no safetensors file: the text says what it is, and what is wanted. */
+Test(layer_formats, files_of_other_formats)
+{
+    static const struct {
+        char begin[20];
+        size_t bytes;
+        char what[24];
+    } cases[] = {{"\x93NUMPY\1\0v\0{'descr'", 18, "NumPy array"},
+                 {"PK\3\4\24\0\0\0\10\0abcdef", 16, "zip archive"},
+                 {"PK\3\4\0\0\0\0\10\0abcdef", 16, "zip archive"}, /* as a length: 67324752 */
+                 {"\x80\2}q\0X\1\0\0\0aq\1K\1s.", 17, "pickle"},
+                 {"\x80\4\x95\4\0\0\0\0\0\0\0]K\1a.", 16, "pickle"},
+                 {"\x80\5\x95\0\0\0\0\0\0\0\0]", 12, "pickle"}, /* as a length: 9766272 */
+                 {"RIFF\44\0\0\0WAVEfmt ", 16, "RIFF"},
+                 {"just some text", 14, "no safetensors"}};
+    const char *path = scratch_path("layer.safetensors");
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        about("case %d", (int)i);
+        file_write(path, cases[i].begin, cases[i].bytes);
+        s4_layer *layer;
+        must_refuse(s4_layer_load(path, NULL, NULL, &layer), S4_ERROR_FORMAT, cases[i].what);
+        must_refuse(s4_layer_load(path, NULL, NULL, &layer), S4_ERROR_FORMAT, "safetensors file");
+    }
 }

@@ -126,59 +126,46 @@ static inline void add_pair(numerators *sum, lanes a_re, lanes a_im, double b_re
     sum->plain_im += a_im * b_re + a_re * b_im;
 }
 
-static inline __attribute__((always_inline)) void general_rows(const cpu_displacement *d, const cpu_commuting *x,
-                                                               int64_t first, double *strip, int64_t rank)
+/* X* has L and R, u and v exchanged: a strip of columns of X is, but for what it is divided by, the conjugate of its rows. */
+static inline __attribute__((always_inline)) void general_strip(const cpu_displacement *d, const cpu_commuting *x,
+                                                                int64_t first, double *strip, int64_t rank, int columns)
 {
     int64_t padded = d->padded;
     const double *inverse = inverse_of(d, first);
+    const double *left = columns ? d->right : d->left, *v = columns ? x->u : x->v;
+    const double *right = columns ? d->left : d->right, *u = columns ? x->v : x->u;
     for (int64_t j = 0; j < d->modes; j++) {
         numerators sum = {{0}, {0}, {0}, {0}};
         for (int64_t r = 0; r < rank; r++) {
             int64_t re = r * 2 * padded, im = re + padded;
-            add_pair(&sum, load(d->left + re + first), load(d->left + im + first), x->v[re + j], x->v[im + j]);
-            add_pair(&sum, -load(x->u + re + first), -load(x->u + im + first), d->right[re + j], d->right[im + j]);
+            add_pair(&sum, load(left + re + first), load(left + im + first), v[re + j], v[im + j]);
+            add_pair(&sum, -load(u + re + first), -load(u + im + first), right[re + j], right[im + j]);
         }
-        put_quotients(inverse + j * PART, sum.conj_re, sum.conj_im, sum.plain_re, sum.plain_im, strip + j * PART);
+        lanes conj_im = columns ? -sum.conj_im : sum.conj_im, plain_im = columns ? -sum.plain_im : sum.plain_im;
+        put_quotients(inverse + j * PART, sum.conj_re, conj_im, sum.plain_re, plain_im, strip + j * PART);
     }
-    put_kept(d, x, first, 0, strip);
+    put_kept(d, x, first, columns, strip);
 }
 
-/* X_j,i and X_n+j,i: the gaps have the other sign, so that a numerator is u_j conj(R_i) - L_j conj(v_i). */
-static inline __attribute__((always_inline)) void general_columns(const cpu_displacement *d, const cpu_commuting *x,
-                                                                  int64_t first, double *strip, int64_t rank)
+static inline __attribute__((always_inline)) void strip_of(const cpu_displacement *d, const cpu_commuting *x,
+                                                           int64_t first, double *strip, int columns)
 {
-    int64_t padded = d->padded;
-    const double *inverse = inverse_of(d, first);
-    for (int64_t j = 0; j < d->modes; j++) {
-        numerators sum = {{0}, {0}, {0}, {0}};
-        for (int64_t r = 0; r < rank; r++) {
-            int64_t re = r * 2 * padded, im = re + padded;
-            add_pair(&sum, load(d->right + re + first), -load(d->right + im + first), x->u[re + j], x->u[im + j]);
-            add_pair(&sum, -load(x->v + re + first), load(x->v + im + first), d->left[re + j], d->left[im + j]);
-        }
-        put_quotients(inverse + j * PART, sum.plain_re, sum.plain_im, sum.conj_re, sum.conj_im, strip + j * PART);
+    switch (d->rank) {
+    case 1: symmetric_rows(d, x, first, strip); return;
+    case 2: general_strip(d, x, first, strip, 2, columns); return;
+    case 3: general_strip(d, x, first, strip, 3, columns); return;
+    default: general_strip(d, x, first, strip, d->rank, columns);
     }
-    put_kept(d, x, first, 1, strip);
 }
 
 static void rows(const cpu_displacement *d, const cpu_commuting *x, int64_t first, double *strip)
 {
-    switch (d->rank) {
-    case 1: symmetric_rows(d, x, first, strip); return;
-    case 2: general_rows(d, x, first, strip, 2); return;
-    case 3: general_rows(d, x, first, strip, 3); return;
-    default: general_rows(d, x, first, strip, d->rank);
-    }
+    strip_of(d, x, first, strip, 0);
 }
 
 static void columns(const cpu_displacement *d, const cpu_commuting *x, int64_t first, double *strip)
 {
-    switch (d->rank) {
-    case 1: symmetric_rows(d, x, first, strip); return;
-    case 2: general_columns(d, x, first, strip, 2); return;
-    case 3: general_columns(d, x, first, strip, 3); return;
-    default: general_columns(d, x, first, strip, d->rank);
-    }
+    strip_of(d, x, first, strip, 1);
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */

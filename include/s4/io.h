@@ -11,7 +11,8 @@
  *                 line and column. Written with 9 digits for f32 and 17 for f64, which bring every number back
  *
  * Readers are bounded by the size of the file: a truncated, overlapping, oversized or lying file is
- * S4_ERROR_FORMAT with a reason. Writers are atomic: a failure leaves an old file of that name untouched.
+ * S4_ERROR_FORMAT with a reason. Writers are atomic: a failure leaves an old file of that name untouched. Until it is
+ * whole, a file has another name in the same folder.
  */
 #ifndef S4_IO_H
 #define S4_IO_H
@@ -69,6 +70,10 @@ typedef struct s4_metadata_entry {
 } s4_metadata_entry;
 S4_API s4_status s4_tensors_write(const char *path, const s4_metadata_entry *metadata, int64_t metadata_count,
                                   const s4_named_array *tensors, int64_t tensor_count);
+
+/* Removes what this process has written under other names and not finished, of up to 16 files at a time: for the handler of
+ * a signal that ends the process, in which it may be called. Writers that went on would fail. */
+S4_API void s4_unfinished_remove(void);
 
 S4_END_DECLS
 #endif
