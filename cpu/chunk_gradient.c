@@ -5,7 +5,7 @@
  * is w_t
  *
  * adjoints of v go back in time, those of w forward, and each step gives one product left right^T to the sums that
- * states_backward.c takes to the parameters: for a step z = dA x with the adjoint m of z,
+ * state_sums.c takes to the parameters: for a step z = dA x with the adjoint m of z,
  *
  *   DPLR: left = (m + dA^T m) / 2, right = x + dA x;   diagonal: left = m, right = x.
  *
