@@ -3,6 +3,7 @@
  * runs this and says what the lines mean.
  *
  *   algorithms [KEY=LIST]...   lists with commas; keys and defaults: see `grid`
+ *   algorithms again           reads such lines and prints them with what auto takes now
  *
  * Times are nanoseconds of CPU time of one thread, each the least of several runs, fft and chunked taking turns. A DPLR layer
  * stores what the algorithm trains; for forward, C~ of the problem's length.
@@ -68,7 +69,7 @@ struct side {
     s4_plan *plan;
     s4_layer *layer;
     s4_workspace *workspace;
-    double least[PHASES], total;
+    double least[PHASES], total; /* backward is 0 in direction forward */
     int rounds;
 };
 
@@ -137,8 +138,11 @@ static void run_round(struct side *side, int trains, const struct tensors *t)
     at[1] = cpu_ns();
     must(s4_plan_forward(side->plan, side->layer, side->workspace, &forward));
     at[2] = cpu_ns();
-    if (trains) must(s4_plan_backward(side->plan, side->layer, side->workspace, &backward));
-    at[3] = cpu_ns();
+    at[3] = at[2];
+    if (trains) {
+        must(s4_plan_backward(side->plan, side->layer, side->workspace, &backward));
+        at[3] = cpu_ns();
+    }
     for (int i = 0; i < PHASES; i++) {
         double ns = at[i + 1] - at[i];
         if (side->rounds == 1 || ns < side->least[i]) side->least[i] = ns; /* round 0 warms up */
@@ -177,21 +181,31 @@ static s4_algorithm choice_of(const s4_problem *problem, int64_t *chunk)
     return info.problem.algorithm;
 }
 
-static double least_time(const struct side *side) { return side->least[REFRESH] + side->least[FORWARD] + side->least[BACKWARD]; }
-
-static void print_side(const struct side *side)
+static void print_line(const s4_problem *problem, const double *of_fft, const double *of_chunked)
 {
-    for (int i = 0; i < PHASES; i++) printf(",%.0f", side->least[i]);
+    int64_t chunk;
+    s4_algorithm choice = choice_of(problem, &chunk);
+    double total[2] = {0};
+    printf("%s,%s,%s,%lld,%lld,%lld,%lld,%lld", problem->mode == S4_MODE_DPLR ? "dplr" : "diag",
+           s4_dtype_name(problem->dtype), s4_direction_name(problem->direction), (long long)problem->d_state,
+           (long long)problem->length, (long long)problem->batch, (long long)problem->d_model, (long long)chunk);
+    for (int i = 0; i < 2 * PHASES; i++) {
+        double ns = i < PHASES ? of_fft[i] : of_chunked[i - PHASES];
+        total[i / PHASES] += ns;
+        printf(",%.0f", ns);
+    }
+    printf(",%s,%.3f\n", s4_algorithm_name(choice),
+           total[choice == S4_ALGORITHM_CHUNKED] / (total[0] < total[1] ? total[0] : total[1]));
+    fflush(stdout);
 }
 
 static void measure(s4_context *context, const s4_problem *problem)
 {
     const int trains = problem->direction == S4_DIRECTION_TRAINING;
-    int64_t samples = problem->batch * problem->d_model * problem->length, chunk;
+    int64_t samples = problem->batch * problem->d_model * problem->length;
     size_t size = s4_dtype_size(problem->dtype);
     struct tensors t = {.u = new_zeros(samples, size), .y = new_zeros(samples, size)};
     struct side fft, chunked;
-    s4_algorithm choice = choice_of(problem, &chunk);
     open_side(context, *problem, S4_ALGORITHM_FFT, &fft);
     open_side(context, *problem, S4_ALGORITHM_CHUNKED, &chunked);
     samples_fill(problem->dtype, t.u, samples, 1);
@@ -209,15 +223,7 @@ static void measure(s4_context *context, const s4_problem *problem)
         if (wants_round(&fft)) run_round(&fft, trains, &t);
         if (wants_round(&chunked)) run_round(&chunked, trains, &t);
     }
-    double of_fft = least_time(&fft), of_chunked = least_time(&chunked);
-    double of_choice = choice == S4_ALGORITHM_FFT ? of_fft : of_chunked;
-    printf("%s,%s,%s,%lld,%lld,%lld,%lld,%lld", problem->mode == S4_MODE_DPLR ? "dplr" : "diag",
-           s4_dtype_name(problem->dtype), s4_direction_name(problem->direction), (long long)problem->d_state,
-           (long long)problem->length, (long long)problem->batch, (long long)problem->d_model, (long long)chunk);
-    print_side(&fft);
-    print_side(&chunked);
-    printf(",%s,%.3f\n", s4_algorithm_name(choice), of_choice / (of_fft < of_chunked ? of_fft : of_chunked));
-    fflush(stdout);
+    print_line(problem, fft.least, chunked.least);
     close_side(&fft);
     close_side(&chunked);
     for (int p = 0; p < S4_PARAMETER_COUNT; p++) free(t.gradient[p]);
@@ -252,15 +258,8 @@ static int read_argument(const char *argument)
     return 0;
 }
 
-/* Value number i of the grid's product; batch fastest. 0 where i is beyond it. */
-static int problem_at(int64_t i, s4_problem *p)
+static void read_problem(char *const *value, s4_problem *p)
 {
-    const char *value[KEYS];
-    for (int key = KEYS - 1; key >= 0; key--) {
-        value[key] = grid[key].value[i % grid[key].count];
-        i /= grid[key].count;
-    }
-    if (i) return 0;
     S4_INIT(p);
     p->mode = strcmp(value[MODE], "diag") ? S4_MODE_DPLR : S4_MODE_DIAG;
     p->discretisation = p->mode == S4_MODE_DPLR ? S4_BILINEAR : S4_ZOH;
@@ -270,27 +269,63 @@ static int problem_at(int64_t i, s4_problem *p)
     p->length = strtoll(value[LENGTH], NULL, 10);
     p->batch = strtoll(value[BATCH], NULL, 10);
     p->threads = 1;
+}
+
+/* Value number i of the grid's product; batch fastest. 0 where i is beyond it. */
+static int problem_at(int64_t i, s4_problem *p)
+{
+    char *value[KEYS];
+    for (int key = KEYS - 1; key >= 0; key--) {
+        value[key] = grid[key].value[i % grid[key].count];
+        i /= grid[key].count;
+    }
+    if (i) return 0;
+    read_problem(value, p);
     if (p->batch > 0 && p->length > 0) p->d_model = channels_of(p);
     return 1;
 }
 
+/* The columns of a line are the grid's keys, channels, chunk, and times. */
+static void print_again(void)
+{
+    char line[1024];
+    while (fgets(line, sizeof line, stdin)) {
+        char *column[KEYS + 2 + 2 * PHASES];
+        double ns[2 * PHASES];
+        s4_problem problem;
+        int count = 0;
+        if (!strncmp(line, "mode,", 5)) continue;
+        for (char *at = strtok(line, ","); at && count < KEYS + 2 + 2 * PHASES; at = strtok(NULL, ",")) column[count++] = at;
+        if (count < KEYS + 2 + 2 * PHASES) continue;
+        read_problem(column, &problem);
+        problem.d_model = strtoll(column[KEYS], NULL, 10);
+        for (int i = 0; i < 2 * PHASES; i++) ns[i] = strtod(column[KEYS + 2 + i], NULL);
+        print_line(&problem, ns, ns + PHASES);
+    }
+}
+
 int main(int argc, char **argv)
 {
+    const int again = argc == 2 && !strcmp(argv[1], "again");
     for (int key = 0; key < KEYS; key++) read_list(key, grid[key].values);
-    for (int i = 1; i < argc; i++) {
+    for (int i = 1; i < argc && !again; i++) {
         if (read_argument(argv[i])) continue;
         fprintf(stderr, "algorithms: %s: expected KEY=VALUE,VALUE,... with a key of", argv[i]);
         for (int key = 0; key < KEYS; key++) fprintf(stderr, " %s", grid[key].key);
-        fprintf(stderr, "\n");
+        fprintf(stderr, ", or again\n");
         return 2;
+    }
+    printf("mode,dtype,direction,state,length,batch,channels,chunk,fft_refresh,fft_forward,fft_backward,chunked_refresh,"
+           "chunked_forward,chunked_backward,choice,ratio\n");
+    if (again) {
+        print_again();
+        return 0;
     }
     s4_context_options options;
     s4_context *context;
     S4_INIT(&options);
     options.threads = 1;
     must(s4_context_create(&options, &context));
-    printf("mode,dtype,direction,state,length,batch,channels,chunk,fft_refresh,fft_forward,fft_backward,chunked_refresh,"
-           "chunked_forward,chunked_backward,choice,ratio\n");
     s4_problem problem;
     for (int64_t i = 0; problem_at(i, &problem); i++)
         if (problem.batch * problem.length <= samples_max) measure(context, &problem);
