@@ -269,6 +269,7 @@ static void read_problem(char *const *value, s4_problem *p)
     p->length = strtoll(value[LENGTH], NULL, 10);
     p->batch = strtoll(value[BATCH], NULL, 10);
     p->threads = 1;
+    p->either_leaf = 1;
 }
 
 /* Value number i of the grid's product; batch fastest. 0 where i is beyond it. */

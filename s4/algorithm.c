@@ -14,7 +14,7 @@ int64_t s4_chunk_length(const s4_problem *p)
     static const struct {
         int64_t d_state, chunk;
     } dense[] = {{16, 32}, {64, 64}, {128, 128}, {INT64_MAX, 256}};
-    if (p->mode == S4_MODE_DIAG) return p->length <= 2048 ? 16 : 32;
+    if (p->mode == S4_MODE_DIAG) return p->length <= 1024 ? 16 : 32;
     int i = 0;
     while (p->d_state > dense[i].d_state) i++;
     return dense[i].chunk;
@@ -58,13 +58,13 @@ static const char *obstacle(const s4_problem *p)
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
 /*
- * The algorithm of training decides what is trained: C~ by FFT, plain C in chunks. Which of them a layer stores is not told
- * by its shape, and a choice by price would have plans refuse a layer at one length that they take at another. So it is
- * the caller's.
+ * The algorithm of training decides what is trained: C~ by FFT, plain C in chunks. A problem does not tell which of them a
+ * layer stores, and a choice by price would have plans refuse a layer at one length that they take at another; so the
+ * choice is made only where the caller leaves the leaf to the plan.
  */
 static int trains_c_tilde(const s4_problem *p)
 {
-    return p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR;
+    return p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && !p->either_leaf;
 }
 
 s4_status s4_algorithm_settle(s4_problem *p)

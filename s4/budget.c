@@ -102,8 +102,8 @@ static choice comfortable(const s4_problem *problem, const s4_shape *shape)
     return blocks;
 }
 
-/* Largest batch, up to the one asked for, whose smallest plan fits; 0 if none. */
-static int64_t largest_batch(const s4_problem *problem, const s4_shape *shape, s4_map *map)
+/* Largest batch, up to the one asked for, whose smallest plan fits; 0 if none. AUTO may take another algorithm then. */
+static int64_t largest_batch(const s4_problem *problem, s4_algorithm asked, const s4_shape *shape, s4_map *map)
 {
     int64_t low = 0, high = problem->batch - 1;
     while (low < high) {
@@ -111,6 +111,7 @@ static int64_t largest_batch(const s4_problem *problem, const s4_shape *shape, s
         s4_problem smaller = *problem;
         s4_shape smaller_shape = *shape;
         smaller.batch = middle;
+        smaller.algorithm = asked;
         if (!s4_problem_check(&smaller, &smaller_shape) &&
             fits(&smaller, &smaller_shape, smallest(&smaller, &smaller_shape, map), map))
             low = middle;
@@ -121,7 +122,8 @@ static int64_t largest_batch(const s4_problem *problem, const s4_shape *shape, s
 }
 
 /* The first budget that is below what the smallest choice needs. */
-static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const s4_map *least, s4_map *map)
+static s4_status refuse(const s4_problem *problem, s4_algorithm asked, const s4_shape *shape, const s4_map *least,
+                        s4_map *map)
 {
     const struct {
         const char *name;
@@ -131,7 +133,7 @@ static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const 
                    {"device_budget", least->peak[S4_PLACE_GPU], problem->device_budget}};
     int which = 0;
     while (which < 2 && (!budgets[which].given || budgets[which].needed <= budgets[which].given)) which++;
-    int64_t batch = largest_batch(problem, shape, map);
+    int64_t batch = largest_batch(problem, asked, shape, map);
     if (batch)
         return s4_fail(S4_ERROR_OUT_OF_BUDGET,
                        "%s: %lld bytes are needed, %lld were given; the largest batch "
@@ -142,13 +144,14 @@ static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const 
                    budgets[which].name, (long long)budgets[which].needed, (long long)budgets[which].given);
 }
 
-s4_status s4_budget_choose(const s4_problem *problem, s4_shape *shape, s4_map *map, int64_t *minimum)
+s4_status s4_budget_choose(const s4_problem *problem, s4_algorithm asked, s4_shape *shape, s4_map *map,
+                           int64_t *minimum)
 {
     choice least = smallest(problem, shape, map);
     int enough = fits(problem, shape, least, map);
     s4_map smallest_map = *map;
     for (int place = 0; place < S4_PLACE_COUNT; place++) minimum[place] = map->peak[place];
-    if (!enough) return refuse(problem, shape, &smallest_map, map);
+    if (!enough) return refuse(problem, asked, shape, &smallest_map, map);
 
     choice wanted = comfortable(problem, shape);
     for (int resident = wanted.resident; resident >= 0; resident--) {

@@ -18,17 +18,18 @@
 
 /* Of samples, in the dtype of the plan. */
 static const struct {
-    double fft;       /* F log2 F of a transform; F in whole `unit`s, which vectors of all lanes need */
-    double row;       /* a transform */
-    double product;   /* a multiplication and addition of the products of chunks */
-    double sample;    /* a sample, read and written by chunks */
-    double chunk;     /* a chunk of a row */
-    double dense;     /* an element of dA^tau in a step between chunks, by which rows go in fours */
-    double diagonal;  /* an element of a state in such a step */
+    double fft;     /* F log2 F of a transform; F in whole `unit`s, which vectors of all lanes need */
+    double row;     /* a transform */
+    double sample;  /* a sample, read and written by chunks */
+    struct {
+        double product; /* a multiplication and addition of the products of chunks */
+        double element; /* of dA^tau, by which rows go in fours, or of a diagonal state: a step between chunks */
+        double chunk;   /* a chunk of a row */
+    } chunked[2];
     int64_t unit;
 } price[] = {
-    [S4_F32] = {0.032, 35, 0.0225, 0.3, 20, 0.009, 0.2, 512},
-    [S4_F64] = {0.0695, 35, 0.045, 0.5, 25, 0.018, 0.1, 128},
+    [S4_F32] = {0.032, 35, 0.3, {[S4_MODE_DPLR] = {0.0225, 0.009, 18}, [S4_MODE_DIAG] = {0.0185, 0.18, 8}}, 512},
+    [S4_F64] = {0.0695, 35, 0.4, {[S4_MODE_DPLR] = {0.047, 0.018, 22}, [S4_MODE_DIAG] = {0.0405, 0.08, 5}}, 128},
 };
 static const double far_bytes = 2 << 20, far = 1.4; /* a transform that leaves the cache of its core, and its factor */
 static const double gradient_fft = 1.22;            /* a transform of backward, with the sums over spectra */
@@ -43,11 +44,15 @@ static const double vandermonde[] = {0.075, 0.165}; /* (n, L) */
 static const double power[] = {3.4, 2};             /* (n, rows and columns of the matrices of powers) */
 static const double vandermonde_mode[] = {75, 240}; /* n */
 static const double kernel_sample[] = {1.2, 2};     /* L */
-static const double advance[] = {5, 8};             /* (N, tau) */
-static const double chunk_mode[] = {35, 100};       /* N */
-static const double square[] = {0.038, 0.037};      /* N^3, a product of matrices */
-static const double chunk_kernel = 0.5;             /* tau^2, backward */
-static const double undo[] = {330, 9, 0.04};        /* N, N^2, N^3: from C~ to C */
+static const double advance[] = {[S4_MODE_DPLR] = 1.8, [S4_MODE_DIAG] = 0.9}; /* (N, tau), once for dB and every row of C */
+static const double turned = 0.9;                                               /* the same, stored for the way back */
+static const double advance_back = 3.4;
+static const double chunk_mode[] = {32, 100}; /* N */
+static const double chunk_sample[] = {15, 0}; /* tau */
+static const double chunk_channel[] = {400, 0};
+static const double square[] = {0.038, 0.037}; /* N^3, a product of matrices */
+static const double chunk_kernel = 0.4;        /* tau^2, backward */
+static const double undo[] = {330, 9, 0.04};   /* N, N^2, N^3: from C~ to C */
 
 static double whole(double count, double unit) { return ceil(count / unit) * unit; }
 static int is_dplr(const s4_problem *p) { return p->mode == S4_MODE_DPLR; }
@@ -87,37 +92,35 @@ double s4_price_fft(const s4_problem *p)
 
 /* ---- in chunks --------------------------------------------------------------------------------------------------- */
 
-/* The matrices of a channel; a forward DPLR layer stores C~, which AUTO trains, and published files have. */
-static double matrices(const s4_problem *p, double tau)
+/* The matrices of a channel, or their gradients' way to the parameters. A forward DPLR layer stores C~, which AUTO trains and
+ * published files have. */
+static double matrices(const s4_problem *p, double tau, int way)
 {
-    double N = (double)p->d_state, M = (double)p->channels;
-    double ns = (1 + M) / 2 * N * tau * advance[MAKE] + N * chunk_mode[MAKE];
+    double N = (double)p->d_state, padded = whole(N, 16), M = (double)p->channels;
+    double step = way == BACK ? advance_back : advance[p->mode] + (trains(p) ? turned : 0);
+    double ns = (1 + M) * (is_dplr(p) || way == BACK ? padded : N) * tau * step;
+    ns += N * chunk_mode[way] + tau * chunk_sample[way] + chunk_channel[way];
+    if (way == BACK) ns += M * tau * tau * chunk_kernel;
     if (!is_dplr(p)) return ns;
-    ns += log2(tau) * N * N * N * square[MAKE];
+    ns += (way == BACK ? 3 * log2(tau) + 2 : log2(tau)) * padded * padded * padded * square[way];
     if (!trains(p)) ns += N * (undo[0] + N * (undo[1] + N * undo[2]));
     return ns;
-}
-
-static double matrices_backward(const s4_problem *p, double tau)
-{
-    double N = (double)p->d_state, M = (double)p->channels;
-    double ns = (1 + M) / 2 * N * tau * advance[BACK] + N * chunk_mode[BACK] + M * tau * tau * chunk_kernel;
-    return is_dplr(p) ? ns + (3 * log2(tau) + 2) * N * N * N * square[BACK] : ns;
 }
 
 double s4_price_chunked(const s4_problem *p, int64_t chunk)
 {
     double tau = (double)chunk, N = whole((double)p->d_state, 16), B = (double)p->batch, M = (double)p->channels;
     double chunks = ceil((double)p->length / tau), samples = B * chunks * tau;
-    double steps = is_dplr(p) ? whole(B, 4) * chunks * N * N * price[p->dtype].dense
-                              : B * chunks * N * price[p->dtype].diagonal;
-    double products = N + M * (tau / 2 + N), tensors = 1 + M, passes = 1, ns = matrices(p, tau);
+    double elements = is_dplr(p) ? whole(B, 4) * N * N : B * N;
+    double step = elements * price[p->dtype].chunked[p->mode].element + B * price[p->dtype].chunked[p->mode].chunk;
+    double products = N + M * (tau / 2 + N), tensors = 1 + M, passes = 1, ns = matrices(p, tau, MAKE);
     if (trains(p)) { /* states again, adjoints, du; then the sums of cpu/chunk_backward.c */
-        products += N + M * (N + tau / 2) + N + M * (tau / 2 + N) + N + (is_dplr(p) ? N * N / tau : 0);
+        products += N + M * (N + tau / 2) + N;
+        products += M * (tau / 2 + N) + N + (is_dplr(p) ? N * N / tau : 0);
         tensors += 2 + M;
         passes += 2;
-        ns += matrices_backward(p, tau);
+        ns += matrices(p, tau, BACK);
     }
-    return ns + samples * (products * price[p->dtype].product + tensors / 2 * price[p->dtype].sample) +
-           passes * (steps + B * chunks * price[p->dtype].chunk);
+    ns += samples * (products * price[p->dtype].chunked[p->mode].product + tensors / 2 * price[p->dtype].sample);
+    return ns + passes * chunks * step;
 }
