@@ -3,7 +3,7 @@
  * runs this and says what the lines mean.
  *
  *   algorithms [KEY=LIST]...   lists with commas; keys and defaults: see `grid`
- *   algorithms again           reads such lines and prints them with what auto takes now
+ *   algorithms again           reads such lines and prints them with what auto takes now, but those of other chunk lengths
  *
  * Times are nanoseconds of CPU time of one thread, each the least of several runs, fft and chunked taking turns. A DPLR layer
  * stores what the algorithm trains; for forward, C~ of the problem's length.
@@ -290,6 +290,7 @@ static int problem_at(int64_t i, s4_problem *p)
 static void print_again(void)
 {
     char line[1024];
+    int others = 0;
     while (fgets(line, sizeof line, stdin)) {
         char *column[KEYS + 2 + 2 * PHASES];
         double ns[2 * PHASES];
@@ -300,9 +301,16 @@ static void print_again(void)
         if (count < KEYS + 2 + 2 * PHASES) continue;
         read_problem(column, &problem);
         problem.d_model = strtoll(column[KEYS], NULL, 10);
+        int64_t chunk;
+        (void)choice_of(&problem, &chunk);
+        if (chunk != strtoll(column[KEYS + 1], NULL, 10)) {
+            others++;
+            continue;
+        }
         for (int i = 0; i < 2 * PHASES; i++) ns[i] = strtod(column[KEYS + 2 + i], NULL);
         print_line(&problem, ns, ns + PHASES);
     }
+    if (others) fprintf(stderr, "algorithms: %d lines are of other chunk lengths than the library's\n", others);
 }
 
 int main(int argc, char **argv)

@@ -19,8 +19,8 @@
 #   chunked_forward             product: long, state 64; sample, chunk: state 4; element: dplr, state 256, batch 64
 #   chunked_refresh             square: dplr training, state 256; advance, chunk_*: diag; undo: dplr, forward less training
 #   chunked_backward            the second of each pair: batch 1, length 1024
-# Then edit, build, and look at what --again FILE.csv says: it measures nothing. Rows measured with another chunk length than
-# the library takes now are told.
+# Then edit, build, and look at what --again FILE.csv says: it measures nothing, and leaves out
+# rows of another chunk length than the library takes now.
 set -eu
 
 usage() { sed -n '2,/^#$/p' "$0" | sed 's/^# \{0,1\}//' >&2; exit 2; }
