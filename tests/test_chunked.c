@@ -342,6 +342,7 @@ Test(chunked, is_chosen)
         {S4_MODE_DPLR, S4_DIRECTION_FORWARD, S4_F64, 16, 64, 1, S4_ALGORITHM_FFT},
         {S4_MODE_DPLR, S4_DIRECTION_TRAINING, S4_F32, 16, 65536, 1, S4_ALGORITHM_CHUNKED},
         {S4_MODE_DPLR, S4_DIRECTION_TRAINING, S4_F64, 64, 1024, 16, S4_ALGORITHM_FFT},
+        {S4_MODE_DPLR, S4_DIRECTION_TRAINING, S4_F32, 256, 65536, 1, S4_ALGORITHM_FFT},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         about("case %d", (int)i);
