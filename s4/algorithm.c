@@ -4,20 +4,20 @@
  */
 #include "s4/algorithm.h"
 
-#include <math.h>
-
 #include "s4/errors.h"
-#include "s4/plan_object.h"
+#include "s4/price.h"
 
-#define CHUNK_MIN 32
-#define CHUNK_MAX 256
-
-/* A chunk costs tau^2 products of its kernel; a dense step of the state, N^2 a chunk, asks for long chunks. */
+/* A dense step of the state, N^2 a chunk, asks for long chunks; a chunk costs tau^2 products of its kernel, and its
+ * matrices tau steps: rows of a diagonal layer that are short do not repay long ones. */
 int64_t s4_chunk_length(const s4_problem *p)
 {
-    int64_t chunk = CHUNK_MIN;
-    while (p->mode == S4_MODE_DPLR && chunk < CHUNK_MAX && chunk < p->d_state) chunk *= 2;
-    return chunk;
+    static const struct {
+        int64_t d_state, chunk;
+    } dense[] = {{16, 32}, {64, 64}, {128, 128}, {INT64_MAX, 256}};
+    if (p->mode == S4_MODE_DIAG) return p->length <= 1024 ? 16 : 32;
+    int i = 0;
+    while (p->d_state > dense[i].d_state) i++;
+    return dense[i].chunk;
 }
 
 static int convolves(const s4_problem *p)
@@ -55,58 +55,16 @@ static const char *obstacle(const s4_problem *p)
     return NULL;
 }
 
-/* ---- what both cost ---------------------------------------------------------------------------------------------- */
-
-/*
- * Nanoseconds of one row (b,h), of this much work. Kernels, spectra and chunk matrices are not counted: they are made
- * once for all rows. Measured on one core of an AMD EPYC (Zen 4) at 3.5 GHz with x86-64-v4, B = 4 to 16:
- *   product   one multiplication and addition of the products and dense steps of chunks
- *   sample    a sample of one tensor, read or written by chunks
- *   mode      one step of one element of a diagonal state
- *   fft       one element of one transform, for every doubling of its length
- *   spectrum  one element of a spectrum that is multiplied and summed, for gradients
- *   row       one transform, whatever its length
- */
-static const struct {
-    double product, sample, mode, fft, spectrum, row;
-} price[] = {
-    [S4_F32] = {0.018, 0.2, 0.16, 0.04, 1.0, 35},
-    [S4_F64] = {0.036, 0.4, 0.2, 0.09, 1.2, 35},
-};
-
-static double chunked_cost(const s4_problem *p)
-{
-    double N = (double)p->d_state, tau = (double)s4_chunk_length(p), M = (double)p->channels;
-    double chunks = ceil((double)p->length / tau), samples = chunks * tau;
-    int dense = p->mode == S4_MODE_DPLR;
-    double step = dense ? N * N * price[p->dtype].product : N * price[p->dtype].mode;
-    double products = N + M * (tau + N), tensors = 1 + M, steps = 1;
-    if (p->direction == S4_DIRECTION_TRAINING) { /* states, adjoints and du; then sums: see cpu/chunk_backward.c */
-        products += N + M * (N + tau) + N;
-        products += M * (tau + N) + N + (dense ? N * N / tau : 0);
-        tensors += 3 + M;
-        steps += 2;
-    }
-    return samples * (products * price[p->dtype].product + tensors * price[p->dtype].sample) + chunks * steps * step;
-}
-
-static double fft_cost(const s4_problem *p)
-{
-    double length = (double)s4_fft_length(p->kernel_length + p->length - 1), M = (double)p->channels;
-    double transforms = 1 + M, spectra = 0;
-    if (p->direction == S4_DIRECTION_TRAINING) {
-        transforms += 1 + 2 * M;
-        spectra += M;
-    }
-    double transform = length * log2(length) * price[p->dtype].fft + price[p->dtype].row;
-    return transforms * transform + spectra * length * price[p->dtype].spectrum;
-}
-
 /* ---- the choice -------------------------------------------------------------------------------------------------- */
 
+/*
+ * The algorithm of training decides what is trained: C~ by FFT, plain C in chunks. A problem does not tell which of them a
+ * layer stores, and a choice by price would have plans refuse a layer at one length that they take at another; so the
+ * choice is made only where the caller leaves the leaf to the plan.
+ */
 static int trains_c_tilde(const s4_problem *p)
 {
-    return p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR;
+    return p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && !p->either_leaf;
 }
 
 s4_status s4_algorithm_settle(s4_problem *p)
@@ -119,7 +77,7 @@ s4_status s4_algorithm_settle(s4_problem *p)
     if (!convolves(p))
         p->algorithm = S4_ALGORITHM_FFT;
     else if (p->algorithm == S4_ALGORITHM_AUTO) {
-        int chunked = !why && !trains_c_tilde(p) && chunked_cost(p) < fft_cost(p);
+        int chunked = !why && !trains_c_tilde(p) && s4_price_chunked(p, s4_chunk_length(p)) < s4_price_fft(p);
         p->algorithm = chunked ? S4_ALGORITHM_CHUNKED : S4_ALGORITHM_FFT;
     }
     return S4_OK;

@@ -104,23 +104,24 @@ static choice comfortable(const s4_problem *problem, const s4_shape *shape)
     return blocks;
 }
 
-/* Whether the smallest plan of that batch fits; the map is that plan's. */
-static int batch_fits(const s4_problem *problem, const s4_shape *shape, int64_t batch, s4_map *map)
+/* Whether the smallest plan of that batch fits, with what AUTO takes for it where that was asked; the map is that plan's. */
+static int batch_fits(const s4_problem *problem, s4_algorithm asked, const s4_shape *shape, int64_t batch, s4_map *map)
 {
     s4_problem smaller = *problem;
     s4_shape smaller_shape = *shape;
     smaller.batch = batch;
+    smaller.algorithm = asked;
     return !s4_problem_check(&smaller, &smaller_shape) &&
            fits(&smaller, &smaller_shape, smallest(&smaller, &smaller_shape, map), map);
 }
 
 /* Largest batch, below the one asked for, whose smallest plan fits; 0 if none. */
-static int64_t largest_batch(const s4_problem *problem, const s4_shape *shape, s4_map *map)
+static int64_t largest_batch(const s4_problem *problem, s4_algorithm asked, const s4_shape *shape, s4_map *map)
 {
     int64_t low = 0, high = problem->batch - 1;
     while (low < high) {
         int64_t middle = low + (high - low + 1) / 2;
-        if (batch_fits(problem, shape, middle, map))
+        if (batch_fits(problem, asked, shape, middle, map))
             low = middle;
         else
             high = middle - 1;
@@ -145,10 +146,11 @@ static budget exceeded(const s4_problem *problem, const s4_map *map)
 }
 
 /* What is said of smaller batches. Often none needs less: the smallest blocks are of one row whatever the batch. */
-static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const s4_map *least, s4_map *map)
+static s4_status refuse(const s4_problem *problem, s4_algorithm asked, const s4_shape *shape, const s4_map *least,
+                        s4_map *map)
 {
     budget of_all = exceeded(problem, least);
-    long long needed = of_all.needed, given = of_all.given, batch = largest_batch(problem, shape, map);
+    long long needed = of_all.needed, given = of_all.given, batch = largest_batch(problem, asked, shape, map);
     if (batch)
         return s4_fail(S4_ERROR_OUT_OF_BUDGET,
                        "%s: %lld bytes are needed, %lld were given; the largest batch "
@@ -156,7 +158,7 @@ static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const 
                        of_all.name, needed, given, batch, (long long)problem->batch);
     if (problem->batch == 1)
         return s4_fail(S4_ERROR_OUT_OF_BUDGET, "%s: %lld bytes are needed, %lld were given", of_all.name, needed, given);
-    (void)batch_fits(problem, shape, 1, map);
+    (void)batch_fits(problem, asked, shape, 1, map);
     budget of_one = exceeded(problem, map);
     if (strcmp(of_one.name, of_all.name) == 0 && of_one.needed == of_all.needed)
         return s4_fail(S4_ERROR_OUT_OF_BUDGET,
@@ -167,13 +169,14 @@ static s4_status refuse(const s4_problem *problem, const s4_shape *shape, const 
                    of_all.name, needed, given, (long long)of_one.needed, of_one.name);
 }
 
-s4_status s4_budget_choose(const s4_problem *problem, s4_shape *shape, s4_map *map, int64_t *minimum)
+s4_status s4_budget_choose(const s4_problem *problem, s4_algorithm asked, s4_shape *shape, s4_map *map,
+                           int64_t *minimum)
 {
     choice least = smallest(problem, shape, map);
     int enough = fits(problem, shape, least, map);
     s4_map smallest_map = *map;
     for (int place = 0; place < S4_PLACE_COUNT; place++) minimum[place] = map->peak[place];
-    if (!enough) return refuse(problem, shape, &smallest_map, map);
+    if (!enough) return refuse(problem, asked, shape, &smallest_map, map);
 
     choice wanted = comfortable(problem, shape);
     for (int resident = wanted.resident; resident >= 0; resident--) {

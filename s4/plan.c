@@ -67,8 +67,9 @@ s4_status s4_plan_create(const s4_problem *problem, s4_plan **plan)
     if (!made) return s4_fail(S4_ERROR_MEMORY, "no memory for a plan");
     int64_t minimum[S4_PLACE_COUNT];
     s4_status status = s4_options_read("s4_problem", problem, &made->problem, sizeof made->problem);
+    s4_algorithm asked = made->problem.algorithm;
     if (!status) status = s4_problem_check(&made->problem, &made->shape);
-    if (!status) status = s4_budget_choose(&made->problem, &made->shape, &made->map, minimum);
+    if (!status) status = s4_budget_choose(&made->problem, asked, &made->shape, &made->map, minimum);
     if (status) {
         free(made);
         return status;

@@ -127,6 +127,7 @@ static void fill_defaults(s4_problem *p)
     p->bidirectional = !!p->bidirectional;
     p->dt_untied = !!p->dt_untied;
     p->kernel_f32 = !!p->kernel_f32;
+    p->either_leaf = !!p->either_leaf;
     if (!p->rank && p->mode == S4_MODE_DPLR) p->rank = 1;
     if (!p->n_ssm) p->n_ssm = p->d_model;
     if (!p->channels) p->channels = 1;

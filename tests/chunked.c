@@ -80,7 +80,8 @@ chunked_call chunked_another_way(s4_context *context, const chunked_call *c, s4_
     other.threads = ways[way].threads;
     other.layout = ways[way].layout;
     other.planned_batch = c->B + ways[way].more_rows;
-    other.planned_length = c->T + ways[way].more_samples;
+    /* Gradients are summed over groups of rows, as many as a plan's length leaves room for. */
+    if (direction != S4_DIRECTION_TRAINING) other.planned_length = c->T + ways[way].more_samples;
     if (ways[way].least_budget) {
         const s4_problem problem = chunked_problem(&other, direction);
         session s = session_open(context, &problem);

@@ -277,48 +277,115 @@ Test(chunked, refuses)
     s4_context_destroy(context);
 }
 
-/* The faster one where both can be had; the choice depends on neither batch, threads nor budget. */
+static s4_plan_info chosen(s4_problem problem)
+{
+    s4_plan *plan;
+    s4_plan_info info;
+    must(s4_plan_create(&problem, &plan));
+    must(s4_plan_describe(plan, &info));
+    s4_plan_destroy(plan);
+    return info;
+}
+
+static s4_problem shape_of(s4_mode mode, s4_direction direction, s4_dtype dtype, int64_t d_state, int64_t length, int64_t batch)
+{
+    s4_problem problem;
+    S4_INIT(&problem);
+    problem.mode = mode;
+    problem.discretisation = mode == S4_MODE_DIAG ? S4_ZOH : S4_BILINEAR;
+    problem.direction = direction;
+    problem.dtype = dtype;
+    problem.d_model = 4;
+    problem.d_state = d_state;
+    problem.length = length;
+    problem.batch = batch;
+    problem.either_leaf = 1;
+    return problem;
+}
+
+/* The faster one where both can be had, refresh included: each case was measured, and is not near a tie. */
 Test(chunked, is_chosen)
 {
     static const struct {
         s4_mode mode;
         s4_direction direction;
         s4_dtype dtype;
-        int64_t d_state, length;
+        int64_t d_state, length, batch;
         s4_algorithm algorithm;
     } cases[] = {
-        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F32, 16, 4096, S4_ALGORITHM_CHUNKED},
-        {S4_MODE_DIAG, S4_DIRECTION_TRAINING, S4_F32, 16, 65536, S4_ALGORITHM_CHUNKED},
-        {S4_MODE_DPLR, S4_DIRECTION_FORWARD, S4_F32, 16, 65536, S4_ALGORITHM_CHUNKED},
-        {S4_MODE_DPLR, S4_DIRECTION_TRAINING, S4_F32, 16, 65536, S4_ALGORITHM_FFT}, /* the leaf is C~ */
-        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F32, 64, 2, S4_ALGORITHM_FFT},
-        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F64, 1024, 1024, S4_ALGORITHM_FFT},
+        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F32, 16, 4096, 1, S4_ALGORITHM_CHUNKED},
+        {S4_MODE_DIAG, S4_DIRECTION_TRAINING, S4_F32, 16, 65536, 4, S4_ALGORITHM_CHUNKED},
+        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F32, 64, 1024, 1, S4_ALGORITHM_CHUNKED}, /* the kernel is dearer than its rows */
+        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F32, 64, 1024, 64, S4_ALGORITHM_FFT},
+        {S4_MODE_DIAG, S4_DIRECTION_FORWARD, S4_F64, 1024, 1024, 64, S4_ALGORITHM_FFT},
+        {S4_MODE_DPLR, S4_DIRECTION_FORWARD, S4_F32, 64, 1048576, 1, S4_ALGORITHM_CHUNKED},
+        {S4_MODE_DPLR, S4_DIRECTION_FORWARD, S4_F32, 64, 16384, 1, S4_ALGORITHM_CHUNKED},
+        {S4_MODE_DPLR, S4_DIRECTION_FORWARD, S4_F32, 64, 16384, 64, S4_ALGORITHM_FFT},
+        {S4_MODE_DPLR, S4_DIRECTION_FORWARD, S4_F32, 256, 1024, 1, S4_ALGORITHM_FFT}, /* its dense powers */
+        {S4_MODE_DPLR, S4_DIRECTION_FORWARD, S4_F64, 16, 64, 1, S4_ALGORITHM_FFT},
+        {S4_MODE_DPLR, S4_DIRECTION_TRAINING, S4_F32, 16, 65536, 1, S4_ALGORITHM_CHUNKED},
+        {S4_MODE_DPLR, S4_DIRECTION_TRAINING, S4_F64, 64, 1024, 16, S4_ALGORITHM_FFT},
+        {S4_MODE_DPLR, S4_DIRECTION_TRAINING, S4_F32, 256, 65536, 1, S4_ALGORITHM_FFT},
     };
-    for (int i = 0; i < 6; i++) {
-        about("case %d", i);
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        about("case %d", (int)i);
+        s4_problem problem = shape_of(cases[i].mode, cases[i].direction, cases[i].dtype, cases[i].d_state, cases[i].length,
+                                      cases[i].batch);
         for (int j = 0; j < 2; j++) {
-            s4_problem problem;
-            s4_plan *plan;
-            s4_plan_info info;
-            S4_INIT(&problem);
-            problem.mode = cases[i].mode;
-            problem.discretisation = problem.mode == S4_MODE_DIAG ? S4_ZOH : S4_BILINEAR;
-            problem.direction = cases[i].direction;
-            problem.dtype = cases[i].dtype;
-            problem.d_model = 4;
-            problem.d_state = cases[i].d_state;
-            problem.length = cases[i].length;
-            problem.batch = j ? 100 : 1;
-            problem.threads = j ? 7 : 1;
-            must(s4_plan_create(&problem, &plan));
-            must(s4_plan_describe(plan, &info));
+            problem.threads = j ? 1 : 7;
+            s4_plan_info info = chosen(problem);
             check(info.problem.algorithm == cases[i].algorithm, "[%s] %s", about_text(),
                   s4_algorithm_name(info.problem.algorithm));
             check((info.chunk > 0) == (cases[i].algorithm == S4_ALGORITHM_CHUNKED), "[%s] chunk", about_text());
             check((info.fft_length > 0) == (cases[i].algorithm == S4_ALGORITHM_FFT), "[%s] fft_length", about_text());
-            s4_plan_destroy(plan);
+            problem.host_budget = 2 * info.host_minimum;
         }
     }
+}
+
+/* More rows share the kernel: once a batch is large enough for fft, larger ones are. In the longest rows of few states,
+ * chunks win. */
+Test(chunked, is_chosen_in_order)
+{
+    for (int kind = 0; kind < 8; kind++)
+        for (int64_t d_state = 4; d_state <= 256; d_state *= 4)
+            for (int64_t length = 64; length <= 1 << 20; length *= 4) {
+                int by_fft = 0;
+                for (int64_t batch = 1; batch <= 64; batch *= 2) {
+                    about("kind %d, N %d, L %d, B %d", kind, (int)d_state, (int)length, (int)batch);
+                    s4_problem problem = shape_of(kind & 1 ? S4_MODE_DIAG : S4_MODE_DPLR,
+                                                  kind & 2 ? S4_DIRECTION_TRAINING : S4_DIRECTION_FORWARD,
+                                                  kind & 4 ? S4_F64 : S4_F32, d_state, length, batch);
+                    int fft = chosen(problem).problem.algorithm == S4_ALGORITHM_FFT;
+                    check(fft || !by_fft || length < 4096, "[%s] chunked after fft", about_text());
+                    check(!fft || length < 1 << 20 || batch > 1 || d_state > 64, "[%s] fft", about_text());
+                    by_fft = fft;
+                }
+            }
+}
+
+/* The leaf that a problem does not tell of is C~, which only fft trains. */
+Test(chunked, is_not_chosen_for_c_tilde)
+{
+    s4_problem problem = shape_of(S4_MODE_DPLR, S4_DIRECTION_TRAINING, S4_F32, 16, 65536, 1);
+    problem.either_leaf = 0;
+    check(chosen(problem).problem.algorithm == S4_ALGORITHM_FFT, "C~ is the leaf");
+    problem.direction = S4_DIRECTION_FORWARD;
+    check(chosen(problem).problem.algorithm == S4_ALGORITHM_CHUNKED, "forward takes either leaf");
+}
+
+/* A budget is refused with the largest batch that would fit, whatever auto takes for that one. */
+Test(chunked, largest_batch_with_auto)
+{
+    s4_problem problem = shape_of(S4_MODE_DPLR, S4_DIRECTION_FORWARD, S4_F32, 64, 16384, 64);
+    s4_problem one = problem;
+    one.batch = 1;
+    s4_plan_info many = chosen(problem), few = chosen(one);
+    check(many.problem.algorithm == S4_ALGORITHM_FFT && few.problem.algorithm == S4_ALGORITHM_CHUNKED, "the choices");
+    check(few.host_minimum < many.host_minimum, "chunks need less memory here");
+    s4_plan *plan;
+    problem.host_budget = few.host_minimum;
+    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_OUT_OF_BUDGET, "the largest batch that would fit is");
 }
 
 /* What is trained is what is stored. */

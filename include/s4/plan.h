@@ -58,16 +58,23 @@ typedef struct s4_problem {
                             * whose Lambda hardly decays (legt, fourier), which cancel. Not offered for diagonal layers and
                             * with the kernel on the GPU; without effect where there are no such sums: CHUNKED, steps */
     const char *placement_reason; /* why AUTO became what it is, for the report; NULL, or a text that outlives the plan */
+    int either_leaf;       /* 1: the layer is set up as the plan says, so that AUTO is free in training a DPLR layer, too */
 } s4_problem;
 
 /*
  * FFT makes a kernel of kernel_length, its spectrum, and transforms every row. CHUNKED goes from chunk to chunk of a few
  * dozen samples by the state between them: time and memory of a sample do not grow with the length. It is
  * S4_ERROR_UNSUPPORTED for bidirectional and dss layers, with rate_parity, on the GPU, and where kernel_length < length
- * (the memory of a recurrence is not cut). AUTO is CHUNKED where that is possible and should be faster on one core; it
- * depends on neither batch, threads nor budgets.
- * The leaf: a DPLR layer trains C~ of kernel_length by FFT, and plain C by CHUNKED, which AUTO does not choose there. A
- * diagonal layer trains C either way. Other directions take either leaf; those that do not convolve have FFT.
+ * (the memory of a recurrence is not cut).
+ * AUTO is what should take less time on one core, CHUNKED only where that is possible. What counts is what a user waits for
+ * once parameters have changed: in training a refresh, a forward and a backward, as every step has; in direction forward a
+ * refresh and a forward, by a DPLR layer that stores C~. It depends on the sizes of the problem, the batch among them, not on
+ * threads, budgets or the machine; calls of fewer rows or samples have the plan's algorithm. Who runs many forwards a refresh
+ * may plan for as many rows at once, or set the algorithm.
+ * The leaf: a DPLR layer trains C~ of kernel_length by FFT, and plain C by CHUNKED. As a problem does not tell what a layer
+ * stores, AUTO trains a DPLR layer by FFT; with either_leaf it is free, and the caller sets the layer up for what
+ * s4_plan_describe says: s4_layer_setup to kernel_length for FFT, to 0 for CHUNKED. A diagonal layer trains C either way. Other
+ * directions take either leaf; those that do not convolve have FFT.
  */
 
 /* Decides what AUTO in `placement` leaves open by what the context has: kernel and convolve (or step) go to the GPU where
