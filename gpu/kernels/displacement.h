@@ -55,6 +55,7 @@ static inline __device__ void build_displacement(const gpu_model &m, int64_t h, 
 {
     const s4_shape &s = m.shape;
     const bool is_untied = s.dt_modes > 1;
+    GPU_ROLLED
     for (int n = int(threadIdx.x); n < d.modes; n += gpu_threads) {
         const double dt = is_untied ? dt_at(s, m.system, h, n) : 1;
         const complex_d lambda = dt * load_complex(m.system.lambda, h % s.n_ssm * s.modes + n);
@@ -64,6 +65,7 @@ static inline __device__ void build_displacement(const gpu_model &m, int64_t h, 
     __syncthreads();
     const double largest = sizes[largest_for_all(d.modes, 0, sizes, shared)];
     const double scale = largest > 0 && is_finite(largest) ? ldexp(1.0, -ilogb(largest)) : 1;
+    GPU_ROLLED
     for (int n = int(threadIdx.x); n < d.modes; n += gpu_threads) {
         const double dt = is_untied ? dt_at(s, m.system, h, n) : 1;
         put_split(d.lambda, d.modes, n, scale * eigenvalue(d, n));
@@ -88,6 +90,7 @@ static inline __device__ void build_displacement(const gpu_model &m, int64_t h, 
 /* |L_i|^2 and |R_i|^2 of own modes into sizes (N). */
 template <int R> static inline __device__ void put_sizes(const displacement &d, double *sizes)
 {
+    GPU_ROLLED
     for (int n = int(threadIdx.x); n < d.modes; n += gpu_threads) {
         double left = 0, right = 0;
         GPU_ROLLED
@@ -119,6 +122,7 @@ static inline __device__ bool find_carried(const displacement &d, const double *
     for (int fills = 0; fills < 2; fills++) {
         __syncthreads(); /* sizes, or the ends of all rows */
         if (fills && d.ends[modes - 1] > modes) return false;
+        GPU_ROLLED
         for (int i = int(threadIdx.x); i < modes; i += gpu_threads) {
             int at = fills && i > 0 ? int(d.ends[i - 1]) : 0;
             for (int j = 0; j < modes; j++)
@@ -157,133 +161,99 @@ static inline __device__ int carried_at(const displacement &d, const carried_ran
 
 /* ---- entries -------------------------------------------------------------------------------------------------------- */
 
-/* X_ij and X_i,n+j; or of a column, X_ji and X_n+j,i. */
 struct entry_pair {
     complex_d near, far;
 };
 
-/* What a thread that works on row and column i has of them. */
-template <int R> struct cross {
+/* Where row i crosses column j: X_ij and X_i,n+j, and of column i X_ji and X_n+j,i. */
+struct crossing {
+    entry_pair row, column;
+};
+
+/* What a thread that works on row and column i has of them; q and u are those of rank 1. */
+struct cross {
     int i;
-    complex_d lambda, left[R], right[R], u[R], v[R];
+    complex_d lambda, u;
+    double q;
     carried_range carried;
 };
 
-template <int R> static inline __device__ cross<R> load_cross(const displacement &d, const commuting &x, int i)
+static inline __device__ cross load_cross(const displacement &d, const commuting &x, int i)
 {
-    cross<R> of;
-    of.i = i;
-    of.lambda = eigenvalue(d, i);
-    of.carried = carried_of(d, i);
-    GPU_UNROLL
-    for (int r = 0; r < R; r++) {
-        of.left[r] = split_entry(d.left + r * 2 * d.modes, d.modes, i);
-        of.u[r] = split_entry(x.u + r * 2 * d.modes, d.modes, i);
-        if (R == 1) continue;
-        of.right[r] = split_entry(d.right + r * 2 * d.modes, d.modes, i);
-        of.v[r] = split_entry(x.v + r * 2 * d.modes, d.modes, i);
+    return {i, eigenvalue(d, i), split_entry(x.u, d.modes, i), d.left[i], carried_of(d, i)};
+}
+
+/* Entries that are kept as they are, in place of quotients. Where (i,j) is carried, (j,i) is. */
+static inline __device__ void put_kept(const displacement &d, const commuting &x, const cross &of, int j, crossing &at)
+{
+    if (j == of.i) {
+        const complex_d own = split_entry(x.own, d.modes, j), mirror = split_entry(x.mirror, d.modes, j);
+        at = {{own, mirror}, {own, conj(mirror)}};
     }
-    return of;
-}
-
-/* Entries of the row that are kept as they are, in place of quotients. */
-template <int R>
-static inline __device__ void put_kept_row(const displacement &d, const commuting &x, const cross<R> &of, int j,
-                                           entry_pair &row)
-{
-    if (j == of.i) row = {split_entry(x.own, d.modes, j), split_entry(x.mirror, d.modes, j)};
-    if (of.carried.first == of.carried.end) return;
-    const int near = carried_at(d, of.carried, j), far = carried_at(d, of.carried, d.modes + j);
-    if (near >= 0) row.near = split_entry(x.carried, d.modes, near);
-    if (far >= 0) row.far = split_entry(x.carried, d.modes, far);
-}
-
-/* Of the column: X_ji, and X_n+j,i = conj(X_j,n+i). Where (i,j) is carried, (j,i) is. */
-template <int R>
-static inline __device__ void put_kept_column(const displacement &d, const commuting &x, const cross<R> &of, int j,
-                                              entry_pair &column)
-{
-    if (j == of.i) column = {split_entry(x.own, d.modes, j), conj(split_entry(x.mirror, d.modes, j))};
     if (of.carried.first == of.carried.end) return;
     const carried_range of_j = carried_of(d, j);
-    const int near = carried_at(d, of_j, of.i), far = carried_at(d, of_j, d.modes + of.i);
-    if (near >= 0) column.near = split_entry(x.carried, d.modes, near);
-    if (far >= 0) column.far = conj(split_entry(x.carried, d.modes, far));
+    GPU_ROLLED
+    for (int half = 0; half < 2; half++) {
+        const int in_row = carried_at(d, of.carried, half * d.modes + j);
+        if (in_row < 0) continue;
+        const complex_d row = split_entry(x.carried, d.modes, in_row);
+        const complex_d column = split_entry(x.carried, d.modes, carried_at(d, of_j, half * d.modes + of.i));
+        if (half) {
+            at.row.far = row;
+            at.column.far = conj(column);
+        } else {
+            at.row.near = row;
+            at.column.near = column;
+        }
+    }
 }
 
-/* 1 / (lambda_i - lambda_j) and 1 / (lambda_i - conj(lambda_j)); of j = i nothing that counts. */
-template <int R> static inline __device__ entry_pair inverse_gaps(const displacement &d, const cross<R> &of, int j)
+/* Rank 1: q_i u_j - u_i q_j, and the same with conj(u_j). Rows are columns. */
+static inline __device__ entry_pair symmetric_numerators(const displacement &d, const commuting &x, const cross &of, int j)
+{
+    const double q = d.left[j];
+    const complex_d u = split_entry(x.u, d.modes, j);
+    const double re = of.q * u.re - of.u.re * q, along = of.q * u.im, across = of.u.im * q;
+    return {{re, along - across}, {re, -along - across}};
+}
+
+/* Row: sum of L_i conj(v_j) - u_i conj(R_j), and of L_i v_j - u_i R_j. Column, whose gaps have the other sign: sum of
+ * u_j conj(R_i) - L_j conj(v_i), and of conj(u_j R_i) - conj(L_j v_i). */
+template <int R>
+static inline __device__ crossing numerators(const displacement &d, const commuting &x, const cross &of, int j)
+{
+    crossing sum = {};
+    GPU_ROLLED
+    for (int r = 0; r < R; r++) {
+        const int rows = r * 2 * d.modes;
+        const complex_d left_i = split_entry(d.left + rows, d.modes, of.i), left_j = split_entry(d.left + rows, d.modes, j);
+        const complex_d u_i = split_entry(x.u + rows, d.modes, of.i), u_j = split_entry(x.u + rows, d.modes, j);
+        const complex_d right_i = split_entry(d.right + rows, d.modes, of.i);
+        const complex_d right_j = split_entry(d.right + rows, d.modes, j);
+        const complex_d v_i = split_entry(x.v + rows, d.modes, of.i), v_j = split_entry(x.v + rows, d.modes, j);
+        add(sum.row.near, left_i * conj(v_j) - u_i * conj(right_j));
+        add(sum.row.far, left_i * v_j - u_i * right_j);
+        add(sum.column.near, u_j * conj(right_i) - left_j * conj(v_i));
+        add(sum.column.far, conj(u_j * right_i - left_j * v_i));
+    }
+    return sum;
+}
+
+template <int R>
+static inline __device__ crossing entries(const displacement &d, const commuting &x, const cross &of, int j)
 {
     const complex_d lambda = eigenvalue(d, j);
-    return {inverse(of.lambda - lambda), inverse(of.lambda - conj(lambda))};
-}
-
-/* Rank 1: q_i u_j - u_i q_j, and the same with conj(u_j), over the gaps. */
-static inline __device__ entry_pair symmetric_entries(const displacement &d, const commuting &x, const cross<1> &of,
-                                                      const entry_pair &gaps, int j)
-{
-    const double q = d.left[j], q_i = of.left[0].re;
-    const complex_d u = split_entry(x.u, d.modes, j), u_i = of.u[0];
-    const double re = q_i * u.re - u_i.re * q, along = q_i * u.im, across = u_i.im * q;
-    entry_pair row = {gaps.near * complex_d{re, along - across}, gaps.far * complex_d{re, -along - across}};
-    put_kept_row(d, x, of, j, row);
-    return row;
-}
-
-/* sum of L_i conj(v_j) - u_i conj(R_j), and of L_i v_j - u_i R_j, over the gaps. */
-template <int R>
-static inline __device__ entry_pair row_entries(const displacement &d, const commuting &x, const cross<R> &of,
-                                                const entry_pair &gaps, int j)
-{
-    complex_d near = {0, 0}, far = {0, 0};
-    GPU_UNROLL
-    for (int r = 0; r < R; r++) {
-        const complex_d v = split_entry(x.v + r * 2 * d.modes, d.modes, j);
-        const complex_d right = split_entry(d.right + r * 2 * d.modes, d.modes, j);
-        add(near, of.left[r] * conj(v) - of.u[r] * conj(right));
-        add(far, of.left[r] * v - of.u[r] * right);
+    const complex_d gap = inverse(of.lambda - lambda), far_gap = inverse(of.lambda - conj(lambda)); /* j = i: not used */
+    crossing at;
+    if constexpr (R == 1) {
+        const entry_pair sum = symmetric_numerators(d, x, of, j);
+        at.row = at.column = {gap * sum.near, far_gap * sum.far};
+    } else {
+        const crossing sum = numerators<R>(d, x, of, j);
+        at = {{gap * sum.row.near, far_gap * sum.row.far}, {gap * sum.column.near, far_gap * sum.column.far}};
     }
-    entry_pair row = {gaps.near * near, gaps.far * far};
-    put_kept_row(d, x, of, j, row);
-    return row;
-}
-
-/* sum of u_j conj(R_i) - L_j conj(v_i), and of conj(u_j R_i) - conj(L_j v_i), over the gaps. */
-template <int R>
-static inline __device__ entry_pair column_entries(const displacement &d, const commuting &x, const cross<R> &of,
-                                                   const entry_pair &gaps, int j)
-{
-    complex_d near = {0, 0}, far = {0, 0};
-    GPU_UNROLL
-    for (int r = 0; r < R; r++) {
-        const complex_d u = split_entry(x.u + r * 2 * d.modes, d.modes, j);
-        const complex_d left = split_entry(d.left + r * 2 * d.modes, d.modes, j);
-        add(near, u * conj(of.right[r]) - left * conj(of.v[r]));
-        add(far, conj(u * of.right[r] - left * of.v[r]));
-    }
-    entry_pair column = {gaps.near * near, gaps.far * far};
-    put_kept_column(d, x, of, j, column);
-    return column;
-}
-
-/* X_ji and X_n+j,i for any rank: a symmetric matrix has its rows for columns. */
-template <int R>
-static inline __device__ entry_pair any_column(const displacement &d, const commuting &x, const cross<R> &of, int j)
-{
-    const entry_pair gaps = inverse_gaps(d, of, j);
-    if constexpr (R == 1)
-        return symmetric_entries(d, x, of, gaps, j);
-    else
-        return column_entries(d, x, of, gaps, j);
-}
-template <int R>
-static inline __device__ entry_pair any_row(const displacement &d, const commuting &x, const cross<R> &of, int j)
-{
-    const entry_pair gaps = inverse_gaps(d, of, j);
-    if constexpr (R == 1)
-        return symmetric_entries(d, x, of, gaps, j);
-    else
-        return row_entries(d, x, of, gaps, j);
+    put_kept(d, x, of, j, at);
+    return at;
 }
 
 #endif

@@ -20,6 +20,7 @@ __device__ void load_read_outs(const gpu_model &m, const gpu_conversion &cv, int
     const int64_t modes = m.shape.modes;
     GPU_ROLLED
     for (int64_t r = 0; r < cv.rows; r++)
+        GPU_ROLLED
         for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
             complex_d c = load_pair(cv.c, (r * m.shape.d_model + h) * modes + n);
             if (is_bandlimited(m, h, n)) c = {0, 0};
@@ -34,12 +35,14 @@ __device__ void store_read_outs(const gpu_model &m, const gpu_conversion &cv, in
     GPU_ROLLED
     for (int64_t r = 0; r < cv.rows; r++) {
         double *row = rows + r * cv.out_row;
+        GPU_ROLLED
         for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
             if (!is_finite(row[n])) raise_flag(m.flags, GPU_FLAG_OVERFLOW, h, row[n]);
             if (!is_finite(row[modes + n])) raise_flag(m.flags, GPU_FLAG_OVERFLOW, h, row[modes + n]);
             put_split(scratch, modes, n, {row[n], row[modes + n]});
         }
         __syncthreads(); /* the row has been read */
+        GPU_ROLLED
         for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
             if (cv.as_rows)
                 put_split(row, modes, n, {2 * scratch[n], 2 * scratch[modes + n]});
@@ -115,6 +118,7 @@ __device__ void add_dense_products(const gpu_model &m, const gpu_conversion &cv,
     for (int64_t r = 0; r < cv.rows; r++) {
         double *row = rows + r * cv.out_row;
         row_times_matrix(state, row, matrix, product);
+        GPU_ROLLED
         for (int64_t i = threadIdx.x; i < state; i += gpu_threads) row[i] += sign * product[i];
     }
     __syncthreads(); /* the rows */

@@ -50,7 +50,8 @@ template <int R> struct square_sums {
     complex_d own, mirror, u[R], v[R];
 };
 
-template <int R> static inline __device__ void add_product_of_rows(const entry_pair &row, complex_d x, complex_d &sum)
+/* Terms k = j and k = n + j of a row times x, closed. */
+static inline __device__ void add_product(const entry_pair &row, complex_d x, complex_d &sum)
 {
     add(sum, row.near * x);
     add(sum, row.far * conj(x));
@@ -58,27 +59,20 @@ template <int R> static inline __device__ void add_product_of_rows(const entry_p
 
 /* Terms with k = j and k = n + j. */
 template <int R>
-static inline __device__ void add_to_square(const displacement &d, const commuting &x, const cross<R> &of, int j,
+static inline __device__ void add_to_square(const displacement &d, const commuting &x, const cross &of, int j,
                                             square_sums<R> &sums)
 {
-    const entry_pair gaps = inverse_gaps(d, of, j);
-    entry_pair row, column;
-    if constexpr (R == 1) {
-        row = column = symmetric_entries(d, x, of, gaps, j);
-    } else {
-        row = row_entries(d, x, of, gaps, j);
-        column = column_entries(d, x, of, gaps, j);
-    }
-    add(sums.own, row.near * column.near);
-    add(sums.own, row.far * column.far);
-    add(sums.mirror, row.near * conj(column.far));
-    add(sums.mirror, row.far * conj(column.near));
+    const crossing at = entries<R>(d, x, of, j);
+    add(sums.own, at.row.near * at.column.near);
+    add(sums.own, at.row.far * at.column.far);
+    add(sums.mirror, at.row.near * conj(at.column.far));
+    add(sums.mirror, at.row.far * conj(at.column.near));
     GPU_UNROLL
     for (int r = 0; r < R; r++) {
-        add_product_of_rows<R>(row, split_entry(x.u + r * 2 * d.modes, d.modes, j), sums.u[r]);
+        add_product(at.row, split_entry(x.u + r * 2 * d.modes, d.modes, j), sums.u[r]);
         if (R == 1) continue;
         const complex_d v = split_entry(x.v + r * 2 * d.modes, d.modes, j);
-        add_product_of_rows<R>({conj(column.near), conj(column.far)}, v, sums.v[r]);
+        add_product({conj(at.column.near), conj(at.column.far)}, v, sums.v[r]);
     }
 }
 
@@ -93,11 +87,11 @@ static inline __device__ void square_carried(const displacement &d, const commut
         while (int(d.ends[i]) <= e) i++;
         const int column = int(d.columns[e]), j = column % modes;
         const bool is_far = column >= modes;
-        const cross<R> of_i = load_cross<R>(d, x, i), of_j = load_cross<R>(d, x, j);
+        const cross of_i = load_cross(d, x, i), of_j = load_cross(d, x, j);
         complex_d sum = {0, 0};
         GPU_ROLLED
         for (int k = int(threadIdx.x) % 32; k < modes; k += 32) {
-            const entry_pair left = any_row<R>(d, x, of_i, k), right = any_column<R>(d, x, of_j, k);
+            const entry_pair left = entries<R>(d, x, of_i, k).row, right = entries<R>(d, x, of_j, k).column;
             add(sum, left.near * (is_far ? conj(right.far) : right.near));
             add(sum, left.far * (is_far ? conj(right.near) : right.far));
         }
@@ -118,7 +112,7 @@ template <int R> static inline __device__ void square(structured_power &power)
         const int i = first + int(threadIdx.x) / parts;
         square_sums<R> sums = {};
         if (i < modes) {
-            const cross<R> of = load_cross<R>(d, x, i);
+            const cross of = load_cross(d, x, i);
             GPU_ROLLED
             for (int j = part; j < modes; j += parts) add_to_square<R>(d, x, of, j, sums);
         }
@@ -156,10 +150,10 @@ static inline __device__ void row_times(const displacement &d, const commuting &
         const int i = first + int(threadIdx.x) / parts;
         complex_d sum = {0, 0};
         if (i < modes) {
-            const cross<R> of = load_cross<R>(d, x, i);
+            const cross of = load_cross(d, x, i);
             GPU_ROLLED
             for (int j = part; j < modes; j += parts)
-                add_product_of_rows<R>(any_column<R>(d, x, of, j), split_entry(row, modes, j), sum);
+                add_product(entries<R>(d, x, of, j).column, split_entry(row, modes, j), sum);
         }
         add_parts(sum, parts);
         if (i < modes && part == 0) put_split(out, modes, i, sum);
@@ -170,11 +164,13 @@ static inline __device__ void row_times(const displacement &d, const commuting &
 template <int R> static inline __device__ void add_row_times(const structured_power &power, double sign, double *row)
 {
     const displacement &d = power.of;
+    GPU_ROLLED
     for (int n = int(threadIdx.x); n < d.modes; n += gpu_threads)
         put_split(power.turned, d.modes, n, conj(split_entry(row, d.modes, n)) * split_entry(d.rotation, d.modes, n));
     __syncthreads(); /* the row, turned */
     row_times<R>(d, power.x, power.turned, power.product);
     __syncthreads(); /* the product */
+    GPU_ROLLED
     for (int n = int(threadIdx.x); n < d.modes; n += gpu_threads) {
         const complex_d back = inverse(split_entry(d.rotation, d.modes, n));
         const complex_d c = conj(split_entry(power.product, d.modes, n) * back);
@@ -192,12 +188,12 @@ template <int R> static inline __device__ void put_matrix(const structured_power
     const int64_t state = 2 * modes;
     GPU_ROLLED
     for (int i = int(threadIdx.x) / parts; i < modes; i += gpu_threads / parts) {
-        const cross<R> of = load_cross<R>(d, power.x, i);
+        const cross of = load_cross(d, power.x, i);
         const complex_d turn = split_entry(d.rotation, modes, i);
         double *upper = matrix + i * state, *lower = matrix + (modes + i) * state;
         GPU_ROLLED
         for (int j = int(threadIdx.x) % parts; j < modes; j += parts) {
-            const entry_pair row = any_row<R>(d, power.x, of, j);
+            const entry_pair row = entries<R>(d, power.x, of, j).row;
             const complex_d back = inverse(split_entry(d.rotation, modes, j));
             const complex_d x1 = row.near * (turn * back), x2 = row.far * (turn * conj(back));
             upper[j] = x1.re + x2.re;
@@ -220,6 +216,7 @@ static inline __device__ void put_inner_products(int modes, const double *right,
     for (int pair = int(threadIdx.x) / 32; pair < R * R; pair += gpu_warps) {
         const double *a = right + pair / R * 2 * modes, *b = x + pair % R * 2 * modes;
         double sum = 0;
+        GPU_ROLLED
         for (int n = int(threadIdx.x) % 32; n < modes; n += 32) sum += a[n] * b[n] - sign * (a[modes + n] * b[modes + n]);
         sum = warp_total(sum);
         if (threadIdx.x % 32 == 0) inner[pair] = 2 * sum;
