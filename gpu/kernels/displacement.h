@@ -62,7 +62,7 @@ static inline __device__ void build_displacement(const gpu_model &m, int64_t h, 
         put_split(d.lambda, d.modes, n, lambda);
         sizes[n] = hypot(lambda.re, lambda.im);
     }
-    __syncthreads();
+    __syncthreads(); /* the sizes of all eigenvalues */
     const double largest = sizes[largest_for_all(d.modes, 0, sizes, shared)];
     const double scale = largest > 0 && is_finite(largest) ? ldexp(1.0, -ilogb(largest)) : 1;
     GPU_ROLLED

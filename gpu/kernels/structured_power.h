@@ -133,7 +133,7 @@ template <int R> static inline __device__ void square(structured_power &power)
         }
     }
     square_carried<R>(d, x, out);
-    __syncthreads();
+    __syncthreads(); /* the square */
     power.x = out;
     power.next = x;
 }
