@@ -128,8 +128,8 @@ static inline int64_t s4_setup_lane(int64_t modes)
     return (s4_setup_front(modes) + (state + 10) * state + 7) / 8 * 8;
 }
 
-/* Rows (N) of a lane of set-up on the GPU, one channel's: dA in factors, scratch, and, DPLR, a structured power: what is known
- * of its displacement, dA in that basis, and two matrices. */
+/* Rows (N) of a lane of set-up on the GPU, one channel's: dA in factors, scratch, and, DPLR, a structured power: what
+ * is known of its displacement, dA in that basis, and two matrices. */
 static inline int64_t s4_gpu_setup_rows(const s4_shape *s)
 {
     int64_t displacement = 3 + 2 * s->rank, dA = 3 * s->rank, matrix = 3 + 2 * s->rank;
@@ -148,9 +148,9 @@ static inline int64_t s4_gpu_setup_lanes(const s4_shape *s)
     return lanes < 1 ? 1 : lanes;
 }
 
-/* Lanes for what needs dense matrices, (N,N), before the rows: solving for C, and powers of matrices with too many eigenvalues
- * that nearly coincide, take three; the gradient of a read-out, one more. Only where there are such gradients are they used
- * in every step of training, and are there many. */
+/* Lanes for what needs dense matrices, (N,N), before the rows: solving for C, and powers of matrices with too many
+ * eigenvalues that nearly coincide, take three; the gradient of a read-out, one more. Only where there are such
+ * gradients are they used in every step of training, and are there many. */
 static inline int64_t s4_gpu_dense_matrices(const s4_shape *s)
 {
     if (s->mode != S4_MODE_DPLR) return 0;

@@ -1,14 +1,14 @@
 /*
- * Matrices X of one channel that commute with A' = diag(dt) A = dt Lambda - (dt P) P*, or with A where all modes have one
- * step size, known by their displacement: Lambda' X - X Lambda' = L (X* R)* - (X L) R*, so
+ * Matrices X of one channel that commute with A' = diag(dt) A = dt Lambda - (dt P) P*, or with A where all modes have
+ * one step size, known by their displacement: Lambda' X - X Lambda' = L (X* R)* - (X L) R*, so
  *   X_ij = (sum over r of L_ir conj(v_jr) - u_ir conj(R_jr)) / (lambda_i - lambda_j),   u = X L,   v = X* R.
- * All live in the closed vector (n modes, then their conjugates), X = [[X1, X2], [conj X2, conj X1]]: rows of the first half
- * tell everything. What the quotient cannot give is kept as it is: X_ii (own), X_i,n+i (mirror), and the carried entries,
- * whose eigenvalues nearly coincide.
+ * All live in the closed vector (n modes, then their conjugates), X = [[X1, X2], [conj X2, conj X1]]: rows of the first
+ * half tell everything. What the quotient cannot give is kept as it is: X_ii (own), X_i,n+i (mirror), and the carried
+ * entries, whose eigenvalues nearly coincide.
  *
- * Rank 1 is made symmetric, D^-1 A' D = Lambda' - q q^T with q_i = sqrt(dt_i) |P_i| and D_i = sqrt(dt_i) P_i / |P_i|: then
- * L = R = q, real, X = X^T and v = conj(u); neither right nor v is used. All is scaled by a power of two, so that the
- * largest eigenvalue is of size 1 to 2.
+ * Rank 1 is made symmetric, D^-1 A' D = Lambda' - q q^T with q_i = sqrt(dt_i) |P_i| and D_i = sqrt(dt_i) P_i / |P_i|:
+ * then L = R = q, real, X = X^T and v = conj(u); neither right nor v is used. All is scaled by a power of two, so that
+ * the largest eigenvalue is of size 1 to 2.
  *
  * Vectors are split, (N). Every function is called by all threads of the block.
  */
@@ -43,12 +43,15 @@ static inline __device__ complex_d split_entry(const double *split, int modes, i
     return {split[n], split[modes + n]};
 }
 
-static inline __device__ complex_d eigenvalue(const displacement &d, int n) { return split_entry(d.lambda, d.modes, n); }
+static inline __device__ complex_d eigenvalue(const displacement &d, int n)
+{
+    return split_entry(d.lambda, d.modes, n);
+}
 
-/* ---- eigenvalues --------------------------------------------------------------------------------------------------- */
+/* ---- eigenvalues ------------------------------------------------------------------------------------------------- */
 
-/* Lambda', L, R and D of channel h; the step sizes matter only if they are not all one. sizes (N): scratch. A barrier must
- * stand before what others have written is read. */
+/* Lambda', L, R and D of channel h; the step sizes matter only if they are not all one. sizes (N): scratch. A barrier
+ * must stand before what others have written is read. */
 template <int R>
 static inline __device__ void build_displacement(const gpu_model &m, int64_t h, const displacement &d, double *sizes,
                                                  double *shared)
@@ -113,8 +116,8 @@ static inline __device__ bool nearly_coincide(const displacement &d, const doubl
     return norm(of_a - (half ? conj(of_b) : of_b)) < bound;
 }
 
-/* Finds the entries that must be carried, row by row; false if they are too many: one costs O(N), a square O(N^2). Of sizes
- * own modes have been put. A barrier must stand before the columns are read. */
+/* Finds the entries that must be carried, row by row; false if they are too many: one costs O(N), a square O(N^2). Of
+ * sizes own modes have been put. A barrier must stand before the columns are read. */
 static inline __device__ bool find_carried(const displacement &d, const double *sizes)
 {
     const int modes = d.modes;
@@ -159,7 +162,7 @@ static inline __device__ int carried_at(const displacement &d, const carried_ran
     return -1;
 }
 
-/* ---- entries -------------------------------------------------------------------------------------------------------- */
+/* ---- entries ----------------------------------------------------------------------------------------------------- */
 
 struct entry_pair {
     complex_d near, far;
@@ -209,7 +212,8 @@ static inline __device__ void put_kept(const displacement &d, const commuting &x
 }
 
 /* Rank 1: q_i u_j - u_i q_j, and the same with conj(u_j). Rows are columns. */
-static inline __device__ entry_pair symmetric_numerators(const displacement &d, const commuting &x, const cross &of, int j)
+static inline __device__ entry_pair symmetric_numerators(const displacement &d, const commuting &x, const cross &of,
+                                                         int j)
 {
     const double q = d.left[j];
     const complex_d u = split_entry(x.u, d.modes, j);
@@ -226,7 +230,8 @@ static inline __device__ crossing numerators(const displacement &d, const commut
     GPU_ROLLED
     for (int r = 0; r < R; r++) {
         const int rows = r * 2 * d.modes;
-        const complex_d left_i = split_entry(d.left + rows, d.modes, of.i), left_j = split_entry(d.left + rows, d.modes, j);
+        const complex_d left_i = split_entry(d.left + rows, d.modes, of.i);
+        const complex_d left_j = split_entry(d.left + rows, d.modes, j);
         const complex_d u_i = split_entry(x.u + rows, d.modes, of.i), u_j = split_entry(x.u + rows, d.modes, j);
         const complex_d right_i = split_entry(d.right + rows, d.modes, of.i);
         const complex_d right_j = split_entry(d.right + rows, d.modes, j);
@@ -243,7 +248,8 @@ template <int R>
 static inline __device__ crossing entries(const displacement &d, const commuting &x, const cross &of, int j)
 {
     const complex_d lambda = eigenvalue(d, j);
-    const complex_d gap = inverse(of.lambda - lambda), far_gap = inverse(of.lambda - conj(lambda)); /* j = i: not used */
+    /* j = i: not used */
+    const complex_d gap = inverse(of.lambda - lambda), far_gap = inverse(of.lambda - conj(lambda));
     crossing at;
     if constexpr (R == 1) {
         const entry_pair sum = symmetric_numerators(d, x, of, j);

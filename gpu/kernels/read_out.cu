@@ -1,31 +1,30 @@
 /*
  * The read-out C and its set-up form C~, which belongs to a length L and a step dt:
  *   C~_L = C (I - dA^L);   C~_2L = C~_L (I + dA^L);   back: solve C (I - dA^L) = C~_L.
- * Read-outs are rows [Re C, -Im C] of the real basis, in which y = C x is a product of reals; one power of a channel serves
- * the rows of all its kernels. A solve is refused where I - dA^L is singular to working precision:
- *   1 / (max(1, |I - dA^L|) |(I - dA^L)^-1|) < N epsilon in the 1-norm (not under 1: the errors of dA^L are relative to I).
+ * Read-outs are rows [Re C, -Im C] of the real basis, in which y = C x is a product of reals; one power of a channel
+ * serves the rows of all its kernels. A solve is refused where I - dA^L is singular to working precision:
+ *   1 / (max(1, |I - dA^L|) |(I - dA^L)^-1|) < N epsilon in the 1-norm (not under 1: dA^L has errors relative to I).
  *
- * A power of dA is one by displacement (structured_power.h), in rows of scratch. What needs matrices, of which there are few
- * lanes, is done by a second kernel: a solve, and channels too many of whose eigenvalues nearly coincide.
+ * A power of dA is one by displacement (structured_power.h), in rows of scratch. What needs matrices, of which there
+ * are few lanes, is done by a second kernel: a solve, and channels too many of whose eigenvalues nearly coincide.
  */
 #include "gpu/kernels/set_up_lane.h"
 
 namespace
 {
 
-/* C as it is stored, without what a bandlimit takes out, into [Re C, -Im C]. A thread has own modes of the rows until others
- * may read them, after a barrier. */
+/* C as it is stored, without what a bandlimit takes out, into [Re C, -Im C]. A thread has own modes of the rows until
+ * others may read them, after a barrier. */
 __device__ void load_read_outs(const gpu_model &m, const gpu_conversion &cv, int64_t h, double *rows)
 {
     const int64_t modes = m.shape.modes;
     GPU_ROLLED
-    for (int64_t r = 0; r < cv.rows; r++)
-        GPU_ROLLED
-        for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
-            complex_d c = load_pair(cv.c, (r * m.shape.d_model + h) * modes + n);
-            if (is_bandlimited(m, h, n)) c = {0, 0};
-            put_split(rows + r * cv.out_row, modes, n, conj(c));
-        }
+    for (int64_t r = 0; r < cv.rows; r++) GPU_ROLLED
+    for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
+        complex_d c = load_pair(cv.c, (r * m.shape.d_model + h) * modes + n);
+        if (is_bandlimited(m, h, n)) c = {0, 0};
+        put_split(rows + r * cv.out_row, modes, n, conj(c));
+    }
 }
 
 /* [Re C, -Im C] into what is asked for, in place; scratch (N). */
@@ -66,7 +65,7 @@ __device__ double scale_of_move(const gpu_conversion &cv, int move)
 __device__ double sign_of_move(int move) { return move == set_up ? -1 : 1; }
 __device__ int products_of_move(const gpu_conversion &cv, int move) { return move == set_up ? 1 : cv.doublings; }
 
-/* ---- by displacement ------------------------------------------------------------------------------------------------ */
+/* ---- by displacement --------------------------------------------------------------------------------------------- */
 
 /* Doubling or set-up, of a power that has been raised. */
 template <int R>
@@ -107,7 +106,7 @@ __global__ void __launch_bounds__(gpu_threads, 2) k_read_out(gpu_model m, gpu_se
     store_read_outs(m, cv, h, rows, lane.row);
 }
 
-/* ---- by matrices ---------------------------------------------------------------------------------------------------- */
+/* ---- by matrices ------------------------------------------------------------------------------------------------- */
 
 /* row <- row + sign * row * matrix, for the rows of all kernels. */
 __device__ void add_dense_products(const gpu_model &m, const gpu_conversion &cv, double sign, const double *matrix,
@@ -177,7 +176,8 @@ __device__ void convert_by_matrices(const gpu_model &m, const gpu_conversion &cv
 
 /* Channels that are marked, or all where there is something to undo, block by block in turn. */
 template <int R>
-__global__ void __launch_bounds__(gpu_threads, 2) k_read_out_by_matrices(gpu_model m, gpu_setup_tile t, gpu_conversion cv)
+__global__ void __launch_bounds__(gpu_threads, 2)
+    k_read_out_by_matrices(gpu_model m, gpu_setup_tile t, gpu_conversion cv)
 {
     const setup_lane lane = setup_lane_view(m.shape, t, blockIdx.x);
     unsigned turn = 0;

@@ -1,6 +1,6 @@
 /*
- * A channel's scratch of set-up: matrices (N,N) in a lane that has them, then rows (N); dA as a matrix; and I - dA^L factored,
- * or refused.
+ * A channel's scratch of set-up: matrices (N,N) in a lane that has them, then rows (N); dA as a matrix; and I - dA^L
+ * factored, or refused.
  */
 #ifndef GPU_KERNELS_SET_UP_LANE_H
 #define GPU_KERNELS_SET_UP_LANE_H

@@ -1,11 +1,12 @@
 /*
- * Powers X = dA^L of one DPLR channel by displacement (displacement.h): binary powers in O(R N^2 log L), of O(R N) numbers.
+ * Powers X = dA^L of one DPLR channel by displacement (displacement.h): binary powers in O(R N^2 log L), of O(R N)
+ * numbers.
  *   X <- X X:   u' = X u,   v' = X* v,   own'_i = sum over k of X_ik X_ki,   mirror'_i = sum over k of X_ik X_k,n+i;
  *   X <- dA X, dA = diag(f) - sum over r of p_r g_r^T (discretise.h):
  *               u <- dA u,   v <- dA* v,   X_ij <- f_i X_ij - sum over r of p_ir (g_r^T X)_j for what is kept of X.
  *
- * Successive threads share a row where a block has more threads than the channel has modes: thread t of a row of `parts`
- * takes j = t, t + parts, ..., and what they have is added by a shuffle tree.
+ * Successive threads share a row where a block has more threads than the channel has modes: thread t of a row of
+ * `parts` takes j = t, t + parts, ..., and what they have is added by a shuffle tree.
  */
 #ifndef GPU_KERNELS_STRUCTURED_POWER_H
 #define GPU_KERNELS_STRUCTURED_POWER_H
@@ -14,16 +15,16 @@
 
 struct structured_power {
     displacement of;
-    const double *f;             /* (N) */
-    double *p, *g, *g_product;   /* (R,N), in the basis in which A' is symmetric; g^T X */
-    double *turned, *product;    /* (N): a row on its way through X */
+    const double *f;           /* (N) */
+    double *p, *g, *g_product; /* (R,N), in the basis in which A' is symmetric; g^T X */
+    double *turned, *product;  /* (N): a row on its way through X */
     commuting x, next;
 };
 
 /* Doubles of shared memory: inner products. */
 constexpr int structured_shared = 2 * S4_RANK_MAX * S4_RANK_MAX;
 
-/* ---- rows of threads ------------------------------------------------------------------------------------------------ */
+/* ---- rows of threads --------------------------------------------------------------------------------------------- */
 
 /* Threads that share a row, a power of two. */
 static inline __device__ int parts_of_row(int modes)
@@ -43,7 +44,7 @@ static inline __device__ void add_parts(complex_d &z, int parts)
     add_parts(z.im, parts);
 }
 
-/* ---- X X ------------------------------------------------------------------------------------------------------------ */
+/* ---- X X --------------------------------------------------------------------------------------------------------- */
 
 /* What a thread has of row i of the square. */
 template <int R> struct square_sums {
@@ -138,7 +139,7 @@ template <int R> static inline __device__ void square(structured_power &power)
     power.next = x;
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------------------------ */
+/* ---- rows -------------------------------------------------------------------------------------------------------- */
 
 /* out = row X, first halves of closed vectors; out is not row. */
 template <int R>
@@ -179,8 +180,8 @@ template <int R> static inline __device__ void add_row_times(const structured_po
     }
 }
 
-/* X in the real basis, (N,N): columns for 1 and i of a mode's pair X1_ij, X2_ij are X1 + X2 and i (X1 - X2). A barrier must
- * stand before it is read. */
+/* X in the real basis, (N,N): columns for 1 and i of a mode's pair X1_ij, X2_ij are X1 + X2 and i (X1 - X2). A barrier
+ * must stand before it is read. */
 template <int R> static inline __device__ void put_matrix(const structured_power &power, double *matrix)
 {
     const displacement &d = power.of;
@@ -204,9 +205,9 @@ template <int R> static inline __device__ void put_matrix(const structured_power
     }
 }
 
-/* ---- dA X ------------------------------------------------------------------------------------------------------------ */
+/* ---- dA X -------------------------------------------------------------------------------------------------------- */
 
-/* inner (R,R) = 2 Re of what right_r (conjugated if asked for) and x_c have for a product, number r * R + c; a warp each. */
+/* inner (R,R) = 2 Re of what right_r (conjugated if asked for) and x_c have for a product, number r * R + c. */
 template <int R>
 static inline __device__ void put_inner_products(int modes, const double *right, const double *x, bool conjugated,
                                                  double *inner)
@@ -217,7 +218,8 @@ static inline __device__ void put_inner_products(int modes, const double *right,
         const double *a = right + pair / R * 2 * modes, *b = x + pair % R * 2 * modes;
         double sum = 0;
         GPU_ROLLED
-        for (int n = int(threadIdx.x) % 32; n < modes; n += 32) sum += a[n] * b[n] - sign * (a[modes + n] * b[modes + n]);
+        for (int n = int(threadIdx.x) % 32; n < modes; n += 32)
+            sum += a[n] * b[n] - sign * (a[modes + n] * b[modes + n]);
         sum = warp_total(sum);
         if (threadIdx.x % 32 == 0) inner[pair] = 2 * sum;
     }
