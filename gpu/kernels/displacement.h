@@ -8,7 +8,7 @@
  *
  * Rank 1 is made symmetric, D^-1 A' D = Lambda' - q q^T with q_i = sqrt(dt_i) |P_i| and D_i = sqrt(dt_i) P_i / |P_i|:
  * then L = R = q, real, X = X^T and v = conj(u); neither right nor v is used. All is scaled by a power of two, so that
- * the largest eigenvalue is of size 1 to 2.
+ * the largest part of an eigenvalue is of size 1 to 2.
  *
  * Vectors are split, (N). Every function is called by all threads of the block.
  */
@@ -50,28 +50,30 @@ static inline __device__ complex_d eigenvalue(const displacement &d, int n)
 
 /* ---- eigenvalues ------------------------------------------------------------------------------------------------- */
 
-/* Lambda', L, R and D of channel h; the step sizes matter only if they are not all one. sizes (N): scratch. A barrier
- * must stand before what others have written is read. */
+/* Lambda' of mode n before it is scaled, with a step size only if they are not all one. */
+static inline __device__ complex_d unscaled_eigenvalue(const gpu_model &m, int64_t h, int n)
+{
+    const complex_d lambda = load_complex(m.system.lambda, h % m.shape.n_ssm * m.shape.modes + n);
+    return (m.shape.dt_modes > 1 ? dt_at(m.shape, m.system, h, n) : 1) * lambda;
+}
+
+/* Lambda', L, R and D of channel h. Every thread finds the scale for itself. A barrier must stand before what others
+ * have written is read. */
 template <int R>
-static inline __device__ void build_displacement(const gpu_model &m, int64_t h, const displacement &d, double *sizes,
-                                                 double *shared)
+static inline __device__ void build_displacement(const gpu_model &m, int64_t h, const displacement &d)
 {
     const s4_shape &s = m.shape;
-    const bool is_untied = s.dt_modes > 1;
+    double largest = 0;
     GPU_ROLLED
-    for (int n = int(threadIdx.x); n < d.modes; n += gpu_threads) {
-        const double dt = is_untied ? dt_at(s, m.system, h, n) : 1;
-        const complex_d lambda = dt * load_complex(m.system.lambda, h % s.n_ssm * s.modes + n);
-        put_split(d.lambda, d.modes, n, lambda);
-        sizes[n] = hypot(lambda.re, lambda.im);
+    for (int n = 0; n < d.modes; n++) {
+        const complex_d lambda = unscaled_eigenvalue(m, h, n);
+        largest = fmax(largest, fmax(fabs(lambda.re), fabs(lambda.im)));
     }
-    __syncthreads(); /* the sizes of all eigenvalues */
-    const double largest = sizes[largest_for_all(d.modes, 0, sizes, shared)];
     const double scale = largest > 0 && is_finite(largest) ? ldexp(1.0, -ilogb(largest)) : 1;
     GPU_ROLLED
     for (int n = int(threadIdx.x); n < d.modes; n += gpu_threads) {
-        const double dt = is_untied ? dt_at(s, m.system, h, n) : 1;
-        put_split(d.lambda, d.modes, n, scale * eigenvalue(d, n));
+        const double dt = s.dt_modes > 1 ? dt_at(s, m.system, h, n) : 1;
+        put_split(d.lambda, d.modes, n, scale * unscaled_eigenvalue(m, h, n));
         if (R == 1) {
             const complex_d p = p_at(s, m.system, h, 0, n);
             const double size = hypot(p.re, p.im), root = sqrt(dt);

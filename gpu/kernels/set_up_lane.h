@@ -68,7 +68,7 @@ template <int R>
 static inline __device__ bool open_displacement(const gpu_model &m, const structured_power &power, int64_t h)
 {
     double *sizes = power.product;
-    build_displacement<R>(m, h, power.of, power.turned, reinterpret_cast<double *>(s4_shared));
+    build_displacement<R>(m, h, power.of);
     put_sizes<R>(power.of, sizes);
     return find_carried(power.of, sizes);
 }
