@@ -183,7 +183,7 @@ __global__ void __launch_bounds__(gpu_threads, 2)
     unsigned turn = 0;
     GPU_ROLLED
     for (int64_t h = 0; h < m.shape.d_model; h++) {
-        if (!cv.undo && t.marks[h] == 0) continue;
+        if (!cv.undo && t.marks[h] != 1) continue;
         if (turn == blockIdx.x) convert_by_matrices<R>(m, cv, lane, h);
         turn = turn + 1 < gridDim.x ? turn + 1 : 0;
     }
