@@ -4,7 +4,7 @@
  *
  * A conversion of a read-out from one length to another is up to three moves: undo, double, set up. Doubling is taken
  * where the new length is the old one times a power of two at the same step; it needs no solve. Channels are taken tile
- * by tile, one in each lane of SETUP_MATRICES.
+ * by tile, one in each lane of SETUP_MATRICES, whose lanes have matrices, too, where an operation needs them.
  */
 #include "gpu/setup.h"
 
@@ -15,18 +15,31 @@ s4_status gpu_model_open(const s4_task *task, int anew, gpu_model *model)
     return gpu_flags_open(task, anew, &model->flags);
 }
 
-gpu_setup_tile gpu_setup_tile_at(const s4_task *task, int64_t first)
+static gpu_setup_tile tile_of(const s4_task *task, int64_t first, int64_t lanes, int64_t lane_size, int64_t matrices)
 {
     const s4_shape *s = task->shape;
-    const int64_t left = s->d_model - first, lanes = s4_gpu_setup_lanes(s);
+    const int64_t left = s->d_model - first;
+    double *marks = task->buffer[S4_BUFFER_SETUP_MATRICES];
     return (gpu_setup_tile){
         .first = first,
         .count = left < lanes ? left : lanes,
-        .lanes = task->buffer[S4_BUFFER_SETUP_MATRICES],
-        .lane_size = s4_gpu_setup_lane(s),
-        .lane_rows = s4_gpu_setup_matrices(s) * 4 * s->modes * s->modes,
+        .marks = marks,
+        .lanes = marks + s4_gpu_setup_marks(s),
+        .lane_size = lane_size,
+        .lane_rows = matrices * 4 * s->modes * s->modes,
         .step_system_size = s4_step_system(s),
     };
+}
+
+static gpu_setup_tile tile_at(const s4_task *task, int64_t first)
+{
+    return tile_of(task, first, s4_gpu_setup_lanes(task->shape), s4_gpu_setup_lane(task->shape), 0);
+}
+
+gpu_setup_tile gpu_dense_tile_at(const s4_task *task, int64_t first)
+{
+    const s4_shape *s = task->shape;
+    return tile_of(task, first, s4_gpu_dense_lanes(s), s4_gpu_dense_lane(s), s4_gpu_dense_matrices(s));
 }
 
 static s4_status transform(const s4_task *task)
@@ -73,11 +86,14 @@ static gpu_conversion raw_conversion(const s4_task *task, int64_t to)
 
 static s4_status convert(const s4_task *task, const gpu_model *model, const gpu_conversion *cv, const char *operation)
 {
-    for (int64_t h = 0; h < task->shape->d_model; h += s4_gpu_setup_lanes(task->shape)) {
-        const gpu_setup_tile tile = gpu_setup_tile_at(task, h);
+    for (int64_t h = 0; h < task->shape->d_model && !cv->undo; h += s4_gpu_setup_lanes(task->shape)) {
+        const gpu_setup_tile tile = tile_at(task, h);
         GPU_TRY(gpu_launched(task, gpu_launch_read_out(model, &tile, cv, gpu_stream(task)), operation, "k_read_out"));
     }
-    return S4_OK;
+    if (!cv->undo && !cv->doublings && !cv->set_up) return S4_OK;
+    const gpu_setup_tile lanes = gpu_dense_tile_at(task, 0);
+    return gpu_launched(task, gpu_launch_read_out_by_matrices(model, &lanes, cv, gpu_stream(task)), operation,
+                        "k_read_out_by_matrices");
 }
 
 static s4_status read_out(const s4_task *task)
@@ -140,7 +156,7 @@ static s4_status step_system(const s4_task *task)
     GPU_TRY(gpu_model_open(task, 0, &model));
     GPU_TRY(place_read_outs(task, &model, is_dense ? 2 * s->modes + 1 : 2 + 2 * s->rank));
     for (int64_t h = 0; h < s->d_model; h += s4_gpu_setup_lanes(s)) {
-        const gpu_setup_tile tile = gpu_setup_tile_at(task, h);
+        const gpu_setup_tile tile = tile_at(task, h);
         GPU_TRY(gpu_launched(task, way->launch(&model, &tile, task->buffer[S4_BUFFER_STEP_SYSTEM], gpu_stream(task)),
                              "step system", way->kernel));
     }

@@ -18,9 +18,9 @@ s4_status gpu_transform_raw(const s4_task *task);
 s4_status gpu_read_out(const s4_task *task);
 s4_status gpu_step_system(const s4_task *task);
 s4_status gpu_chain(const s4_task *task);
-/* What kernels of set-up are told of a task, and the tile of channels that begins with `first`. */
+/* What kernels of set-up are told of a task; the tile of channels that begins with `first`, in lanes with matrices. */
 s4_status gpu_model_open(const s4_task *task, int anew, gpu_model *model);
-gpu_setup_tile gpu_setup_tile_at(const s4_task *task, int64_t first);
+gpu_setup_tile gpu_dense_tile_at(const s4_task *task, int64_t first);
 
 /* ---- states.c ---- */
 

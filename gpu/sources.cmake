@@ -21,6 +21,7 @@ set(S4_GPU_KERNEL_SOURCES
     kernels/kernel_gradient.cu
     kernels/vandermonde.cu
     kernels/vandermonde_gradient.cu
+    kernels/read_out.cu
     kernels/read_out_gradient.cu
     kernels/set_up.cu
     kernels/state_gradients.cu

@@ -121,8 +121,8 @@ static s4_status state_gradients(const s4_task *task)
     const double *systems = task->buffer[S4_BUFFER_STEP_SYSTEM];
     gpu_model model;
     GPU_TRY(gpu_model_open(task, 0, &model));
-    for (int64_t h = 0; s->mode == S4_MODE_DPLR && h < s->d_model; h += s4_gpu_setup_lanes(s)) {
-        const gpu_setup_tile tile = gpu_setup_tile_at(task, h);
+    for (int64_t h = 0; s->mode == S4_MODE_DPLR && h < s->d_model; h += s4_gpu_dense_lanes(s)) {
+        const gpu_setup_tile tile = gpu_dense_tile_at(task, h);
         GPU_TRY(gpu_launched(
             task, gpu_launch_read_out_gradient(&model, &tile, s4_state_sums(s), systems, sums, gpu_stream(task)),
             operation, "k_read_out_gradient"));

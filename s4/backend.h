@@ -37,7 +37,8 @@ typedef enum s4_buffer {
     S4_BUFFER_RAW_GRADIENT,      /* double, GPU: gradients of raw parameters, the same layout without plain C */
     S4_BUFFER_STAGE_GRADIENT,    /* the same on the host, on its way to the caller's */
     S4_BUFFER_FLAGS,             /* int64 (S4_FLAGS), GPU: what operations found, see s4_backend.check */
-    S4_BUFFER_SETUP_MATRICES,    /* double (threads, s4_setup_lane(n)): scratch of powers and solves */
+    S4_BUFFER_SETUP_MATRICES,    /* double: scratch of powers and solves: CPU (threads, s4_setup_lane(n)),
+                                  * GPU s4_gpu_setup_scratch */
     S4_BUFFER_STEP_SYSTEM,       /* double (H, s4_step_system): cpu/step_system.c */
     S4_BUFFER_STEP_ROWS,         /* double (threads, S4_STEP_ROWS, N): CPU scratch of states */
     S4_BUFFER_STATE_ROWS,        /* double (threads, s4_state_lane): scratch of states_backward */

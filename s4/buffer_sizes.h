@@ -129,25 +129,53 @@ static inline int64_t s4_setup_lane(int64_t modes)
     return (s4_setup_front(modes) + (state + 10) * state + 7) / 8 * 8;
 }
 
-/* The same on the GPU, one lane per channel in work: three matrices, four where the gradient of a read-out needs one more,
- * and rows. As many lanes as the device needs to be busy and some 30 MB hold; constant for a shape. */
-#define S4_GPU_SETUP_ROWS (2 + 2 * S4_RANK_MAX + 4)
-static inline int64_t s4_gpu_setup_matrices(const s4_shape *s)
+/* Rows (N) of a lane of set-up on the GPU, one channel's: dA in factors, scratch, and, DPLR, a structured power: what
+ * is known of its displacement, dA in that basis, and two matrices. */
+static inline int64_t s4_gpu_setup_rows(const s4_shape *s)
+{
+    int64_t displacement = 3 + 2 * s->rank, dA = 3 * s->rank, matrix = 3 + 2 * s->rank;
+    return 2 + 2 * s->rank + 4 + (s->mode == S4_MODE_DPLR ? displacement + dA + 2 * matrix : 0);
+}
+static inline int64_t s4_gpu_setup_lane(const s4_shape *s)
+{
+    return (s4_gpu_setup_rows(s) * 2 * s->modes + 7) / 8 * 8;
+}
+/* As many lanes as the device needs to be busy and 8 MB hold; constant for a shape. */
+static inline int64_t s4_gpu_setup_lanes(const s4_shape *s)
+{
+    int64_t lanes = ((int64_t)1 << 20) / s4_gpu_setup_lane(s);
+    if (lanes > 256) lanes = 256;
+    if (lanes > s->d_model) lanes = s->d_model;
+    return lanes < 1 ? 1 : lanes;
+}
+
+/* Lanes for what needs dense matrices, (N,N), before the rows: solving for C, and powers of matrices with too many
+ * eigenvalues that nearly coincide, take three; the gradient of a read-out, one more. Only where there are such
+ * gradients are they used in every step of training, and are there many. */
+static inline int64_t s4_gpu_dense_matrices(const s4_shape *s)
 {
     if (s->mode != S4_MODE_DPLR) return 0;
     return s->states && s->direction == S4_DIRECTION_TRAINING ? 4 : 3;
 }
-static inline int64_t s4_gpu_setup_lane(const s4_shape *s)
+static inline int64_t s4_gpu_dense_lane(const s4_shape *s)
 {
-    int64_t state = 2 * s->modes;
-    return ((s4_gpu_setup_matrices(s) * state + S4_GPU_SETUP_ROWS) * state + 7) / 8 * 8;
+    return (s4_gpu_dense_matrices(s) * 4 * s->modes * s->modes + s4_gpu_setup_rows(s) * 2 * s->modes + 7) / 8 * 8;
 }
-static inline int64_t s4_gpu_setup_lanes(const s4_shape *s)
+static inline int64_t s4_gpu_dense_lanes(const s4_shape *s)
 {
-    int64_t lanes = ((int64_t)1 << 20) / (4 * s->modes * s->modes);
-    if (lanes > 128) lanes = 128;
+    int64_t busy = s4_gpu_dense_matrices(s) == 4, matrices = (int64_t)1 << (busy ? 20 : 18), most = busy ? 128 : 16;
+    int64_t lanes = matrices / (4 * s->modes * s->modes);
+    if (lanes > most) lanes = most;
     if (lanes > s->d_model) lanes = s->d_model;
     return lanes < 1 ? 1 : lanes;
+}
+
+/* Doubles of SETUP_MATRICES on the GPU: a mark per channel, then lanes of the one or the other kind. */
+static inline int64_t s4_gpu_setup_marks(const s4_shape *s) { return (s->d_model + 7) / 8 * 8; }
+static inline int64_t s4_gpu_setup_scratch(const s4_shape *s)
+{
+    int64_t lanes = s4_gpu_setup_lanes(s) * s4_gpu_setup_lane(s), dense = s4_gpu_dense_lanes(s) * s4_gpu_dense_lane(s);
+    return s4_gpu_setup_marks(s) + (s->mode == S4_MODE_DPLR && dense > lanes ? dense : lanes);
 }
 
 /* Blocks of samples on their way at a time. */

@@ -49,8 +49,7 @@ SIZE(raw_gradient_bytes, p == S4_PLACE_GPU && s->tensors == S4_PLACE_CPU ? 8 * r
 SIZE(stage_gradient_bytes, p == S4_PLACE_CPU ? 8 * raw_count(s) : 0)
 SIZE(flags_bytes, p == S4_PLACE_GPU ? 8 * S4_FLAGS : 0)
 SIZE(state_sums_bytes, 8 * s->d_model * s4_state_sums(s) * 2 * s->modes)
-SIZE(setup_bytes, 8 * (p == S4_PLACE_GPU ? s4_gpu_setup_lanes(s) * s4_gpu_setup_lane(s)
-                                         : s->threads * s4_setup_lane(s->modes)))
+SIZE(setup_bytes, 8 * (p == S4_PLACE_GPU ? s4_gpu_setup_scratch(s) : s->threads * s4_setup_lane(s->modes)))
 SIZE(step_system_bytes, carries(s) * 8 * s->d_model * s4_step_system(s))
 SIZE(step_rows_bytes, carries(s) * 16 * s->modes * S4_STEP_ROWS *
                           (p == S4_PLACE_CPU ? s->threads : s->modes > S4_GPU_STEP_SHARED ? S4_GPU_STEP_LANES : 0))

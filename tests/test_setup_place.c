@@ -97,6 +97,136 @@ Test(setup_place, read_outs)
     s4_context_destroy(context);
 }
 
+/* What powers of dA meet on their way: eigenvalues apart, two that coincide or nearly do, one that is the conjugate of
+ * another, real ones, modes that P does not couple; and so many that nearly coincide that matrices are needed. */
+typedef enum spectrum { APART, CLOSE_PAIR, EQUAL_PAIR, REAL, HALF_EQUAL, ALL_EQUAL, DECOUPLED, SPECTRA } spectrum;
+
+/* Of copy 1, if there is one, so that the channels of copy 0 go another way. */
+static void shape_spectrum(s4_layer *layer, spectrum kind, int64_t n_ssm, int64_t modes, int64_t rank)
+{
+    const int64_t at = n_ssm > 1 ? modes : 0;
+    double *A_real = layer_data(layer, S4_PARAMETER_A_REAL) + at, *A_imag = layer_data(layer, S4_PARAMETER_A_IMAG) + at;
+    if ((kind == CLOSE_PAIR || kind == EQUAL_PAIR) && modes > 1) {
+        A_real[1] = A_real[0];
+        A_imag[1] = A_imag[0] + (kind == CLOSE_PAIR ? 1e-5 : 0);
+    }
+    if (kind == EQUAL_PAIR && modes > 3) {
+        A_real[3] = A_real[2];
+        A_imag[3] = -A_imag[2];
+    }
+    for (int64_t n = 0; n < modes; n++) {
+        if (kind == REAL) A_imag[n] = 0;
+        if (kind == REAL) A_real[n] = log(0.3 + (double)n); /* the transform is exp */
+        if (kind == ALL_EQUAL || (kind == HALF_EQUAL && n % 2)) {
+            A_real[n] = A_real[0];
+            A_imag[n] = A_imag[0];
+        }
+        for (int64_t r = 0; r < rank && kind == DECOUPLED && n % 2; r++) {
+            double *p = layer_data(layer, S4_PARAMETER_P) + 2 * (r * n_ssm * modes + at + n);
+            p[0] = p[1] = 0;
+        }
+    }
+}
+
+/* Kernels from read-outs of length `stored` (0: plain C), on the GPU against the CPU. */
+static void compare_kernels(s4_context *context, s4_layer *layer, int64_t stored, int64_t length, double tolerance)
+{
+    if (stored) {
+        must(s4_layer_setup(context, layer, stored));
+        const int64_t count = layer_count(layer, S4_PARAMETER_C);
+        layer_write_c(layer, numbers_copy(count, layer_data(layer, S4_PARAMETER_C)), stored);
+    }
+    const s4_problem problem = problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, length, length);
+    const s4_problem cpu = place_at(problem, "cpu"), gpu = place_at(problem, "setup=gpu");
+    session s = session_open(context, &cpu), g = session_open(context, &gpu);
+    const int64_t count = layer_kernels(layer) * layer_options(layer).d_model * length;
+    expect_close("kernel", count, session_kernel(&g, layer), session_kernel(&s, layer), tolerance, 0);
+    session_close(&s);
+    session_close(&g);
+}
+
+/* C of `stored` samples to kernels of `length`. */
+static void compare_powers(s4_context *context, const layer_shape *shape, spectrum kind, int64_t stored, int64_t length)
+{
+    s4_layer *layer = layer_random(shape, (uint64_t)(shape->rank + 10 * kind));
+    shape_spectrum(layer, kind, shape->n_ssm, shape->d_state / 2, shape->rank);
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    about("rank %d, spectrum %d, %s dt, H = %d, N = %d, %d -> %d", (int)shape->rank, kind,
+          shape->dt_untied ? "untied" : "tied", (int)shape->d_model, (int)shape->d_state, (int)stored, (int)length);
+    compare_kernels(context, layer, stored, length, TOLERANCE_PLACE);
+    s4_layer_destroy(layer);
+}
+
+Test(setup_place, powers)
+{
+    /* C~ of C, by doubling from a quarter, and C of C~ on the way to another length */
+    static const int64_t lengths[][2] = {{0, 100}, {25, 100}, {21, 30}, {0, 1}, {0, 3}};
+    static const int64_t sizes[] = {2, 18, 70};
+    require_gpu();
+    s4_context *context = context_open();
+    for (int rank = 1; rank <= S4_RANK_MAX; rank++)
+        for (int kind = APART; kind < SPECTRA; kind++)
+            for (int size = 0; size < 3; size++) {
+                const layer_shape shape = {.d_model = 3, .d_state = sizes[size], .rank = rank, .n_ssm = 3,
+                                           .channels = 1 + size % 2, .plain_transforms = 1,
+                                           .dt_untied = (rank + kind + size) % 2};
+                for (int i = 0; i < (size < 2 ? 5 : 2); i++)
+                    compare_powers(context, &shape, (spectrum)kind, lengths[i][0], lengths[i][1]);
+            }
+    s4_context_destroy(context);
+}
+
+/* More channels than there are lanes, with matrices or without. */
+Test(setup_place, powers_of_many_channels)
+{
+    require_gpu();
+    s4_context *context = context_open();
+    const layer_shape shape = {.d_model = 260, .d_state = 4, .rank = 1, .n_ssm = 4, .plain_transforms = 1};
+    compare_powers(context, &shape, ALL_EQUAL, 0, 20);
+    compare_powers(context, &shape, APART, 12, 20);
+    s4_context_destroy(context);
+}
+
+/* As large, as long and as slow as layers are, and the starts that are used in practice. */
+Test(setup_place, powers_of_large_layers)
+{
+    static const struct {
+        s4_init init;
+        int64_t d_state, length;
+        double dt, tolerance;
+    } cases[] = {
+        {S4_INIT_LEGS, 256, 1 << 16, 1e-5, TOLERANCE_PLACE},
+        {S4_INIT_LEGS, 64, 4096, 1e-1, TOLERANCE_PLACE},
+        {S4_INIT_LEGT, 64, 16385, 1e-4, TOLERANCE_PLACE},
+        {S4_INIT_LAGT, 64, 1000, 1e-3, TOLERANCE_PLACE},
+        {S4_INIT_FOURIER, 64, 1000, 1e-3, TOLERANCE_PLACE},
+        {S4_INIT_LEGS, 64, 1000, 1e-7, 10 * TOLERANCE_PLACE}, /* I - dA^L is as small as L dt */
+    };
+    require_gpu();
+    s4_context *context = context_open();
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        s4_layer_options options;
+        S4_INIT(&options);
+        options.d_model = 2;
+        options.d_state = cases[i].d_state;
+        options.n_ssm = 1;
+        options.rank = cases[i].init == S4_INIT_LEGT ? 2 : 1;
+        s4_layer *layer;
+        must(s4_layer_create(&options, &layer));
+        s4_init_options init;
+        S4_INIT(&init);
+        init.init = cases[i].init;
+        must(s4_layer_init(context, layer, &init));
+        for (int h = 0; h < 2; h++) layer_data(layer, S4_PARAMETER_INV_DT)[h] = log(cases[i].dt * (1 + h));
+        must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+        about("%s, N = %d, L = %d, dt = %g", s4_init_name(cases[i].init), (int)cases[i].d_state, (int)cases[i].length,
+              cases[i].dt);
+        compare_kernels(context, layer, 0, cases[i].length, cases[i].tolerance);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
 Test(setup_place, steps)
 {
     static const char *const placements[] = {"setup=gpu", "step=gpu", "setup=gpu,step=gpu"};

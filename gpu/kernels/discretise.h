@@ -121,6 +121,7 @@ static inline __device__ void build_low_rank(const gpu_model &m, int64_t h, doub
         const int r = pair / rank, column = pair % rank;
         const double *p_column = out.p + column * state;
         double sum = 0;
+        GPU_ROLLED
         for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
             const complex_d p = p_at(s, m.system, h, r, n);
             sum += p.re * p_column[n] + p.im * p_column[modes + n];
@@ -130,6 +131,7 @@ static inline __device__ void build_low_rank(const gpu_model &m, int64_t h, doub
     }
     if (threadIdx.x == 0) invert_capacitance(rank, capacitance, inverse);
     __syncthreads();
+    GPU_ROLLED
     for (int64_t i = threadIdx.x; i < state; i += gpu_threads) {
         double g[S4_RANK_MAX];
         GPU_UNROLL
@@ -149,6 +151,7 @@ static inline __device__ void build_low_rank(const gpu_model &m, int64_t h, doub
     for (int r = 0; r < rank; r++) {
         const double *g = out.g + r * state;
         double sum = 0;
+        GPU_ROLLED
         for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
             const complex_d b = load_complex(m.system.b, h % s.n_ssm * modes + n);
             sum += scale * dt_at(s, m.system, h, n) * (g[n] * b.re + g[modes + n] * b.im);
@@ -157,6 +160,7 @@ static inline __device__ void build_low_rank(const gpu_model &m, int64_t h, doub
         if (threadIdx.x == 0) inner[r] = sum;
     }
     __syncthreads();
+    GPU_ROLLED
     for (int64_t i = threadIdx.x; i < state; i += gpu_threads)
         for (int r = 0; r < rank; r++) out.b[i] -= out.p[r * state + i] * inner[r] / 2;
 }
@@ -168,9 +172,11 @@ static inline __device__ linear_rows discretise(const gpu_model &m, int64_t h, d
 {
     const s4_shape &s = m.shape;
     const linear_rows out = linear_view(s.modes, s.rank, base);
+    GPU_ROLLED
     for (int64_t n = threadIdx.x; n < s.modes; n += gpu_threads) build_mode(m, h, scale, n, out);
     if (s.rank > 0) build_low_rank(m, h, scale, out, shared);
     __syncthreads();
+    GPU_ROLLED
     for (int64_t i = threadIdx.x; i < (2 + 2 * s.rank) * 2 * s.modes; i += gpu_threads)
         if (!is_finite(base[i])) raise_flag(m.flags, GPU_FLAG_STEP, h, scale * dt_at(s, m.system, h, 0));
     return out;

@@ -81,6 +81,13 @@ static inline __device__ double warp_sum(double x)
     return x; /* right in lane 0 */
 }
 
+/* Sum over the warp, the same in all lanes. */
+static inline __device__ double warp_total(double x)
+{
+    for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(0xffffffffu, x, distance);
+    return x;
+}
+
 /* Sum over the block, right in thread 0. `warps` is shared memory of gpu_warps doubles; all threads take part. */
 static inline __device__ double block_sum(double x, double *warps)
 {

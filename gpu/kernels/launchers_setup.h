@@ -32,11 +32,12 @@ cudaError_t gpu_launch_transform(const gpu_model *model, cudaStream_t stream);
 cudaError_t gpu_launch_chain(const gpu_model *model, s4_parameter which, int64_t count, const s4_system_gradient *from,
                              int accumulate, double *gradient, cudaStream_t stream);
 
-/* ---- set_up.cu ------------------------------------------------------------------------------------------------- */
+/* ---- read_out.cu, set_up.cu ------------------------------------------------------------------------------------- */
 
 /* Channels first .. first + count - 1; channel first + l works in lane l of SETUP_MATRICES. */
 typedef struct gpu_setup_tile {
     int64_t first, count;
+    double *marks; /* (H): 0, or 1 where the read-outs of a channel need matrices */
     double *lanes;
     int64_t lane_size, lane_rows; /* doubles of a lane, and of its matrices, behind which its rows are */
     int64_t step_system_size;
@@ -55,8 +56,12 @@ typedef struct gpu_conversion {
     int as_rows; /* [2 Re C, -2 Im C] instead of pairs */
 } gpu_conversion;
 
+/* Conversions without `undo`; a channel for which that takes matrices is marked instead. */
 cudaError_t gpu_launch_read_out(const gpu_model *model, const gpu_setup_tile *tile, const gpu_conversion *conversion,
                                 cudaStream_t stream);
+/* Of all channels those that are marked, or, with `undo`, all; the lanes of the tile have matrices, and take turns. */
+cudaError_t gpu_launch_read_out_by_matrices(const gpu_model *model, const gpu_setup_tile *tile,
+                                            const gpu_conversion *conversion, cudaStream_t stream);
 /* STEP_SYSTEM, all but the read-outs, of the tile's channels; base is that of channel 0. */
 cudaError_t gpu_launch_step_linear_system(const gpu_model *model, const gpu_setup_tile *tile, double *base,
                                           cudaStream_t stream);

@@ -8,13 +8,6 @@
 
 #include "gpu/kernels/discretise.h"
 
-/* Sum over the warp, the same in all lanes. */
-static inline __device__ double warp_total(double x)
-{
-    for (int distance = 16; distance > 0; distance /= 2) x += __shfl_xor_sync(0xffffffffu, x, distance);
-    return x;
-}
-
 static inline __device__ int64_t lane_of_thread() { return threadIdx.x % 32; }
 
 /* One row: h of all channels, b of the block, and its number in this launch. */

@@ -1,18 +1,19 @@
 /*
- * A channel's scratch of set-up: matrices (N,N), then rows (N); dA as a matrix; and I - dA^L factored, or refused.
+ * A channel's scratch of set-up: matrices (N,N) in a lane that has them, then rows (N); dA as a matrix; and I - dA^L
+ * factored, or refused.
  */
 #ifndef GPU_KERNELS_SET_UP_LANE_H
 #define GPU_KERNELS_SET_UP_LANE_H
 
 #include <float.h>
 
-#include "gpu/kernels/discretise.h"
-#include "gpu/kernels/matrices.h"
+#include "gpu/kernels/structured_power.h"
 
 struct setup_lane {
     double *matrix[4];                    /* the last only where the gradient of a read-out is made */
     double *linear;                       /* (2 + 2R,N) */
     double *row, *other, *signs, *pivots; /* (N) */
+    double *power;                        /* DPLR: rows of a structured_power */
 };
 
 static inline __device__ setup_lane setup_lane_view(const s4_shape &s, const gpu_setup_tile &t, int64_t lane)
@@ -26,7 +27,50 @@ static inline __device__ setup_lane setup_lane_view(const s4_shape &s, const gpu
     view.other = view.row + state;
     view.signs = view.other + state;
     view.pivots = view.signs + state;
+    view.power = view.pivots + state;
     return view;
+}
+
+static inline __device__ double *view_commuting(double *at, int64_t rows, int64_t state, commuting &x)
+{
+    x.u = at;
+    x.v = x.u + rows;
+    x.own = x.v + rows;
+    x.mirror = x.own + state;
+    x.carried = x.mirror + state;
+    return x.carried + state;
+}
+
+static inline __device__ structured_power structured_power_view(const s4_shape &s, const setup_lane &lane)
+{
+    const int64_t state = 2 * s.modes, rows = s.rank * state;
+    structured_power view;
+    view.of.modes = int(s.modes);
+    view.of.lambda = lane.power;
+    view.of.left = view.of.lambda + state;
+    view.of.right = view.of.left + rows;
+    view.of.rotation = view.of.right + rows;
+    view.of.ends = view.of.rotation + state;
+    view.of.columns = view.of.ends + s.modes;
+    view.f = nullptr;
+    view.p = view.of.columns + s.modes;
+    view.g = view.p + rows;
+    view.g_product = view.g + rows;
+    double *at = view_commuting(view.g_product + rows, rows, state, view.x);
+    view_commuting(at, rows, state, view.next);
+    view.turned = lane.other;
+    view.product = lane.row;
+    return view;
+}
+
+/* The displacement of channel h; false if too many eigenvalues nearly coincide for it. */
+template <int R>
+static inline __device__ bool open_displacement(const gpu_model &m, const structured_power &power, int64_t h)
+{
+    double *sizes = power.product;
+    build_displacement<R>(m, h, power.of);
+    put_sizes<R>(power.of, sizes);
+    return find_carried(power.of, sizes);
 }
 
 /* dA, or its transpose. */
