@@ -22,7 +22,8 @@ const Point *first_obstacle(const CUstream_st &s)
     return nullptr;
 }
 
-/* Runs the oldest operation of s, or of a stream that it waits for. */
+/* Runs the oldest operation of s, or of a stream that it waits for. On the device thread, as is all that calls it: one
+ * hand-over for many operations. */
 void step(CUstream_st &s)
 {
     if (s.queue.empty()) return;
@@ -34,9 +35,9 @@ void step(CUstream_st &s)
     s.queue.pop_front();
     if (operation.run && sticky_error == cudaSuccess) {
         if (operation.on_host)
-            operation.run();
+            run_on_host(operation.run);
         else
-            run_on_device(operation.run);
+            operation.run();
     }
     s.completed++;
 }
@@ -107,7 +108,7 @@ void enqueue(CUstream_st &s, Operation operation, std::vector<Point> after)
     } else if (controls.random()) {
         while (schedule.below(3) == 0) {
             const DeviceMemoryOpen open;
-            step_at_random();
+            run_on_device(step_at_random);
         }
     }
 }
@@ -116,12 +117,14 @@ void finish(const Point &point)
 {
     if (has_passed(point)) return;
     const DeviceMemoryOpen open;
-    while (!has_passed(point)) {
-        if (controls.random() && schedule.below(2))
-            step_at_random();
-        else
-            step(*point.stream);
-    }
+    run_on_device([&] {
+        while (!has_passed(point)) {
+            if (controls.random() && schedule.below(2))
+                step_at_random();
+            else
+                step(*point.stream);
+        }
+    });
 }
 
 void finish(CUstream_st &s) { finish(Point{&s, s.issued}); }
@@ -135,7 +138,7 @@ void finish_all()
 void advance(CUstream_st &s)
 {
     const DeviceMemoryOpen open;
-    step(s);
+    run_on_device([&] { step(s); });
 }
 
 bool will_be_read(const void *p, std::size_t size)
