@@ -1,7 +1,7 @@
 /* Which sanitizer this build has. The address sanitizer instruments the emulation
  * like everything else. The thread sanitizer must not: the emulation is compiled
  * without it and tells it by hand who waits for whom, so the build says
- * S4_EMULATION_THREAD_SANITIZER=1. */
+ * S4_EMULATION_THREAD_SANITIZER=1; where it does not say so, all GPU threads are one. */
 #ifndef S4_EMULATION_SANITIZERS_H
 #define S4_EMULATION_SANITIZERS_H
 
