@@ -32,14 +32,22 @@ void step(CUstream_st &s)
         return;
     }
     const Operation operation = std::move(s.queue.front().operation);
+    const std::vector<Point> after = std::move(s.queue.front().after);
     s.queue.pop_front();
+    s.identity.begin();
+    acquire_work(&s.submitted);
+    for (const Point &point : after)
+        if (point.stream) acquire_work(&point.stream->done);
     if (operation.run && sticky_error == cudaSuccess) {
         if (operation.on_host)
             run_on_host(operation.run);
         else
             operation.run();
     }
+    release_work(&s.done);
+    s.identity.end();
     s.completed++;
+    forget_identity(s);
 }
 
 void step_at_random()
@@ -85,7 +93,18 @@ CUstream_st &create_stream(unsigned flags, int priority, int device)
     return s;
 }
 
-bool has_passed(const Point &point) { return !point.stream || point.stream->completed >= point.count; }
+void forget_identity(CUstream_st &s)
+{
+    if (s.destroyed && s.queue.empty()) s.identity.forget();
+}
+
+bool has_passed(const Point &point)
+{
+    if (!point.stream) return true;
+    if (point.stream->completed < point.count) return false;
+    acquire_work(&point.stream->done);
+    return true;
+}
 
 void enqueue(CUstream_st &s, Operation operation, std::vector<Point> after)
 {
@@ -101,6 +120,7 @@ void enqueue(CUstream_st &s, Operation operation, std::vector<Point> after)
     } else if (!(s.flags & cudaStreamNonBlocking)) {
         after.push_back({&the_default_stream, the_default_stream.issued});
     }
+    release_work(&s.submitted);
     s.queue.push_back({std::move(operation), std::move(after)});
     s.issued++;
     if (controls.eager()) {
@@ -125,6 +145,7 @@ void finish(const Point &point)
                 step(*point.stream);
         }
     });
+    acquire_work(&point.stream->done);
 }
 
 void finish(CUstream_st &s) { finish(Point{&s, s.issued}); }

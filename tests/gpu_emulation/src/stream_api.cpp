@@ -56,6 +56,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     CUstream_st &s = resolve(stream);
     if (&s == &default_stream()) return fail(cudaErrorInvalidResourceHandle);
     s.destroyed = true; /* returns at once; what is queued still runs */
+    forget_identity(s);
     count_object("stream", -1);
     return entry.error;
 }
