@@ -46,6 +46,7 @@ class DeviceThread
     void loop()
     {
         provide_signal_stack();
+        const OwnMemory own;
         for (;;) {
             of_device.take();
             if (stop) return;

@@ -33,6 +33,8 @@
 #endif
 #if S4_EMULATION_HOST_THREADS
 extern "C" {
+void __tsan_read_range(void *begin, unsigned long size);
+void __tsan_write_range(void *begin, unsigned long size);
 void AnnotateIgnoreSyncBegin(const char *file, int line);
 void AnnotateIgnoreSyncEnd(const char *file, int line);
 void AnnotateIgnoreReadsBegin(const char *file, int line);
@@ -88,21 +90,34 @@ struct OrdersNothing {
 /* While one exists, what the thread reads and writes is the emulation's own. */
 struct OwnMemory {
 #if S4_EMULATION_HOST_THREADS
-    OwnMemory()
+    static void begin()
     {
         AnnotateIgnoreReadsBegin(__FILE__, __LINE__);
         AnnotateIgnoreWritesBegin(__FILE__, __LINE__);
     }
-    ~OwnMemory()
+    static void end()
     {
         AnnotateIgnoreWritesEnd(__FILE__, __LINE__);
         AnnotateIgnoreReadsEnd(__FILE__, __LINE__);
     }
+    OwnMemory() { begin(); }
+    ~OwnMemory() { end(); }
 #else
     OwnMemory() {}
 #endif
     OwnMemory(const OwnMemory &) = delete;
 };
+
+/* An operation has copied what is not the emulation's own. */
+inline void copied([[maybe_unused]] const void *from, [[maybe_unused]] void *to, [[maybe_unused]] unsigned long size)
+{
+#if S4_EMULATION_HOST_THREADS
+    OwnMemory::end();
+    __tsan_read_range(const_cast<void *>(from), size);
+    __tsan_write_range(to, size);
+    OwnMemory::begin();
+#endif
+}
 
 /* What the race detector takes a stream for: a thread. */
 struct StreamIdentity {
@@ -113,8 +128,13 @@ struct StreamIdentity {
         if (!fiber) fiber = __tsan_create_fiber(0);
         before = __tsan_get_current_fiber();
         __tsan_switch_to_fiber(fiber, __tsan_switch_to_fiber_no_sync);
+        OwnMemory::begin();
     }
-    void end() { __tsan_switch_to_fiber(before, __tsan_switch_to_fiber_no_sync); }
+    void end()
+    {
+        OwnMemory::end();
+        __tsan_switch_to_fiber(before, __tsan_switch_to_fiber_no_sync);
+    }
     void forget()
     {
         if (fiber) __tsan_destroy_fiber(fiber);

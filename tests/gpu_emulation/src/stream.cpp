@@ -98,13 +98,33 @@ void forget_identity(CUstream_st &s)
     if (s.destroyed && s.queue.empty()) s.identity.forget();
 }
 
-bool has_passed(const Point &point)
+bool has_passed(const Point &point) { return !point.stream || point.stream->completed >= point.count; }
+
+bool host_sees(const Point &point)
 {
-    if (!point.stream) return true;
-    if (point.stream->completed < point.count) return false;
-    acquire_work(&point.stream->done);
+    if (!has_passed(point)) return false;
+    if (point.stream) acquire_work(&point.stream->done);
     return true;
 }
+
+namespace
+{
+
+void run_until(const Point &point)
+{
+    if (has_passed(point)) return;
+    const DeviceMemoryOpen open;
+    run_on_device([&] {
+        while (!has_passed(point)) {
+            if (controls.random() && schedule.below(2))
+                step_at_random();
+            else
+                step(*point.stream);
+        }
+    });
+}
+
+} // namespace
 
 void enqueue(CUstream_st &s, Operation operation, std::vector<Point> after)
 {
@@ -124,7 +144,7 @@ void enqueue(CUstream_st &s, Operation operation, std::vector<Point> after)
     s.queue.push_back({std::move(operation), std::move(after)});
     s.issued++;
     if (controls.eager()) {
-        finish(s);
+        run_until({&s, s.issued});
     } else if (controls.random()) {
         while (schedule.below(3) == 0) {
             const DeviceMemoryOpen open;
@@ -135,17 +155,8 @@ void enqueue(CUstream_st &s, Operation operation, std::vector<Point> after)
 
 void finish(const Point &point)
 {
-    if (has_passed(point)) return;
-    const DeviceMemoryOpen open;
-    run_on_device([&] {
-        while (!has_passed(point)) {
-            if (controls.random() && schedule.below(2))
-                step_at_random();
-            else
-                step(*point.stream);
-        }
-    });
-    acquire_work(&point.stream->done);
+    run_until(point);
+    host_sees(point);
 }
 
 void finish(CUstream_st &s) { finish(Point{&s, s.issued}); }

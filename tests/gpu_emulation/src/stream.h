@@ -69,6 +69,8 @@ bool capture_forbids(CUstream_st *stream);
 void enqueue(CUstream_st &stream, Operation operation, std::vector<Point> after = {});
 
 bool has_passed(const Point &point);
+/* The same, and if so, what was done is the calling thread's to use. */
+bool host_sees(const Point &point);
 /* Runs what is needed for these to be so. */
 void finish(const Point &point);
 void finish(CUstream_st &stream);

@@ -176,7 +176,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     const CUevent_st &e = resolve_event(event);
     if (e.capture) return refused_by_capture();
     if (!has_passed(e.point)) advance(*e.point.stream);
-    return sticky_error != cudaSuccess ? fail(sticky_error) : has_passed(e.point) ? cudaSuccess : cudaErrorNotReady;
+    return sticky_error != cudaSuccess ? fail(sticky_error) : host_sees(e.point) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
