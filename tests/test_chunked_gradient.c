@@ -27,11 +27,16 @@ static double loss_of(session *s, const void *call)
     io.state_in = c->x0;
     io.state_out = c->states ? out : NULL;
     io.lengths = c->lengths;
-    must(s4_plan_refresh(s->plan, c->layer, s->workspace));
     must(s4_plan_forward(s->plan, c->layer, s->workspace, &io));
     for (int64_t i = 0; i < chunked_outputs(c); i++) sum += y[i] * c->G[i];
     for (int64_t i = 0; c->ds && i < chunked_states(c); i++) sum += out[i] * c->ds[i];
     return sum;
+}
+
+static double refreshed_loss_of(session *s, const void *call)
+{
+    must(s4_plan_refresh(s->plan, ((const chunked_call *)call)->layer, s->workspace));
+    return loss_of(s, call);
 }
 
 static chunked_result differences(s4_context *context, const chunked_call *c)
@@ -41,9 +46,11 @@ static chunked_result differences(s4_context *context, const chunked_call *c)
     chunked_result r = {.g = gradients_zero(c->layer, chunked_inputs(c)), .entering = numbers(chunked_states(c))};
     for (int q = 0; q < S4_PARAMETER_COUNT; q++)
         for (int64_t i = 0; i < r.g.count[q]; i++)
-            r.g.parameter[q][i] = derivative_of(loss_of, &s, c, c->layer, &layer_data(c->layer, (s4_parameter)q)[i]);
-    for (int64_t i = 0; i < chunked_inputs(c); i++) r.g.du[i] = derivative_of(loss_of, &s, c, c->layer, &c->u[i]);
-    for (int64_t i = 0; c->x0 && i < chunked_states(c); i++) r.entering[i] = derivative_of(loss_of, &s, c, c->layer, &c->x0[i]);
+            r.g.parameter[q][i] =
+                derivative_of(refreshed_loss_of, &s, c, c->layer, &layer_data(c->layer, (s4_parameter)q)[i]);
+    must(s4_plan_refresh(s.plan, c->layer, s.workspace));
+    for (int64_t i = 0; i < chunked_inputs(c); i++) r.g.du[i] = derivative_of(loss_of, &s, c, NULL, &c->u[i]);
+    for (int64_t i = 0; c->x0 && i < chunked_states(c); i++) r.entering[i] = derivative_of(loss_of, &s, c, NULL, &c->x0[i]);
     session_close(&s);
     return r;
 }

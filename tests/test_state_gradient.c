@@ -1,6 +1,7 @@
 /*
  * Gradients through states: of the loss sum(y G) + Re sum(conj(ds) state_out) from a state x0, against finite differences
- * of the forward call with respect to every raw parameter, u and x0, and against the reference.
+ * of the forward call with respect to every raw parameter, u and x0, and against the reference. The differences, which
+ * take thousands of calls, are the CPU's wherever the test runs; the forward call of the place is compared with the CPU's.
  */
 #include <math.h>
 
@@ -13,10 +14,8 @@
 /* Differences at steps of 1e-3, extrapolated to sixth order, of a loss that is good to 1e-14. */
 #define TOLERANCE_STATE_GRADIENT 1e-8
 
-static double loss_of(session *s, const void *call)
+static void forward_into(session *s, const sample *p, double *y, double *out)
 {
-    const sample *p = call;
-    double *y = numbers(count_y(p)), *out = numbers(p->states), sum = 0;
     s4_forward_io io;
     S4_INIT(&io);
     io.u = p->u;
@@ -24,11 +23,23 @@ static double loss_of(session *s, const void *call)
     io.state_in = p->x0;
     io.state_out = out;
     io.lengths = p->lengths;
-    must(s4_plan_refresh(s->plan, p->layer, s->workspace));
     must(s4_plan_forward(s->plan, p->layer, s->workspace, &io));
+}
+
+static double loss_of(session *s, const void *call)
+{
+    const sample *p = call;
+    double *y = numbers(count_y(p)), *out = numbers(p->states), sum = 0;
+    forward_into(s, p, y, out);
     for (int64_t i = 0; i < count_y(p); i++) sum += y[i] * p->G[i];
     for (int64_t i = 0; p->ds && i < p->states; i++) sum += out[i] * p->ds[i];
     return sum;
+}
+
+static double refreshed_loss_of(session *s, const void *call)
+{
+    must(s4_plan_refresh(s->plan, ((const sample *)call)->layer, s->workspace));
+    return loss_of(s, call);
 }
 
 /* ---- against finite differences ----------------------------------------------------------------------------------- */
@@ -38,14 +49,26 @@ static result differences(session *s, sample *p)
     result r = result_zero(p);
     for (int q = 0; q < S4_PARAMETER_COUNT; q++)
         for (int64_t i = 0; i < r.g.count[q]; i++)
-            r.g.parameter[q][i] = derivative_of(loss_of, s, p, p->layer, &layer_data(p->layer, (s4_parameter)q)[i]);
-    for (int64_t i = 0; i < count_u(p); i++) r.g.du[i] = derivative_of(loss_of, s, p, p->layer, &p->u[i]);
+            r.g.parameter[q][i] =
+                derivative_of(refreshed_loss_of, s, p, p->layer, &layer_data(p->layer, (s4_parameter)q)[i]);
+    must(s4_plan_refresh(s->plan, p->layer, s->workspace));
+    for (int64_t i = 0; i < count_u(p); i++) r.g.du[i] = derivative_of(loss_of, s, p, NULL, &p->u[i]);
     double *given = p->x0;
     if (!given)
         p->x0 = numbers(p->states);
-    for (int64_t i = 0; p->wants_entering && i < p->states; i++) r.entering[i] = derivative_of(loss_of, s, p, p->layer, &p->x0[i]);
+    for (int64_t i = 0; p->wants_entering && i < p->states; i++)
+        r.entering[i] = derivative_of(loss_of, s, p, NULL, &p->x0[i]);
     p->x0 = given;
     return r;
+}
+
+static void expect_same_forward(session *s, session *cpu, const sample *p)
+{
+    double *y = numbers(count_y(p)), *out = numbers(p->states), *cpu_y = numbers(count_y(p)), *cpu_out = numbers(p->states);
+    forward_into(s, p, y, out);
+    forward_into(cpu, p, cpu_y, cpu_out);
+    expect_close("y", count_y(p), y, cpu_y, TOLERANCE_FORWARD, 0);
+    expect_close("the state that leaves", p->states, out, cpu_out, TOLERANCE_FORWARD, 0);
 }
 
 static void compare(s4_context *context, sample *p)
@@ -53,8 +76,12 @@ static void compare(s4_context *context, sample *p)
     const s4_problem problem = sample_problem(p, S4_F64);
     if (!session_offered(context, &problem) || (p->lengths && place_has_gpu()))
         return;
-    session s = session_open(context, &problem);
-    const result expected = differences(&s, p), got = backward(&s, p);
+    s4_problem on_cpu = problem;
+    must(s4_placement_parse("cpu", &on_cpu.placement));
+    session s = session_ready(context, &problem, p->layer), cpu = session_ready(context, &on_cpu, p->layer);
+    expect_same_forward(&s, &cpu, p);
+    const result expected = differences(&cpu, p), got = backward(&s, p);
+    session_close(&cpu);
     expect_close_gradients(&got.g, &expected.g, TOLERANCE_STATE_GRADIENT);
     expect_close("gradient of x0", p->states, got.entering, expected.entering, TOLERANCE_STATE_GRADIENT, 1e-6);
     session_close(&s);

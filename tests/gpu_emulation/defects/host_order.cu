@@ -105,6 +105,14 @@ int unjoined_capture()
     return 0;
 }
 
+int host_function_waits()
+{
+    const Stream s;
+    REQUIRE(cudaLaunchHostFunc(s, [](void *) { cudaDeviceSynchronize(); }, nullptr));
+    REQUIRE(cudaStreamSynchronize(s));
+    return 0;
+}
+
 int kernel_dies()
 {
     const Buffer x(N);

@@ -70,6 +70,7 @@ enum { NOBODY = 0, PLAIN = 1, ADDRESS = 2, THREAD = 4, EVERY = 7 };
     X(destroyed_stream, EVERY, "work for a stream that was destroyed")                                                 \
     X(synchronize_in_capture, EVERY, "the host waits for a stream that is being captured")                             \
     X(unjoined_capture, EVERY, "a capture ends before its side stream came back")                                      \
+    X(host_function_waits, EVERY, "a host function in a stream waits for the device")                                  \
     X(kernel_dies, EVERY, "an error of a running kernel stays")                                                        \
     /* fft.cu */                                                                                                       \
     X(fft_no_work_area, EVERY, "executed without a work area")                                                         \

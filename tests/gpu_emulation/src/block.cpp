@@ -151,10 +151,12 @@ void Block::run(const Grid &launched, uint3 index)
     size = blockDim.x * blockDim.y * blockDim.z;
     started = returned = arrived = votes = turn = 0;
     if (threads.size() < size) threads.resize(size);
+    const bool flat = size == blockDim.x;
     for (unsigned i = 0; i < size; i++) {
         GpuThread &t = threads[i];
         t = GpuThread{};
-        t.index3 = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
+        t.index3 = {i, 0, 0};
+        if (!flat) t.index3 = {i % blockDim.x, i / blockDim.x % blockDim.y, i / (blockDim.x * blockDim.y)};
         t.index = i;
         t.lane = i % lanes_per_warp;
     }

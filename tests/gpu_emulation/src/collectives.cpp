@@ -39,7 +39,8 @@ void warp_rendezvous(unsigned mask, Site where, std::uint64_t given, unsigned fr
 
     GpuThread *warp = &block.threads[first];
     unsigned ballot = 0, turns = 0;
-    for (unsigned l = 0; l < lanes; l++) {
+    for (unsigned k = 0, l = self.lane; k < lanes; k++) {
+        l = l ? l - 1 : lanes - 1; /* the lane that runs next is the likeliest to be missing */
         const GpuThread &other = warp[l];
         if (!(mask >> l & 1)) continue;
         if (other.state != State::in_warp_collective || other.mask != mask || !same_place(other.site, where)) {

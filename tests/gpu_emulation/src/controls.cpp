@@ -167,7 +167,10 @@ Entry::Entry(const char *name, cudaError_t usual_error)
         error = cudaErrorInitializationError;
         return;
     }
-    lock = std::unique_lock<std::recursive_mutex>(one_at_a_time);
+    {
+        const OrdersNothing quietly;
+        lock = std::unique_lock<std::recursive_mutex>(one_at_a_time);
+    }
     int injected;
     if (name && made_to_fail(name, usual_error, &injected))
         error = fail(cudaError_t(injected));
@@ -175,6 +178,12 @@ Entry::Entry(const char *name, cudaError_t usual_error)
         error = fail(cudaErrorNoDevice);
     else
         error = sticky_error;
+}
+
+Entry::~Entry()
+{
+    const OrdersNothing quietly;
+    if (lock.owns_lock()) lock.unlock();
 }
 
 } // namespace s4_emulation

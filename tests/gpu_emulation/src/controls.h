@@ -4,6 +4,7 @@
 #define S4_EMULATION_CONTROLS_H
 
 #include "gpu_emulation.h"
+#include "sanitizers.h"
 #include <cstdint>
 #include <cuda_runtime_api.h>
 #include <mutex>
@@ -57,6 +58,7 @@ extern std::recursive_mutex one_at_a_time;
  * need be, and knows at once whether the call must fail. */
 class Entry
 {
+    const OwnMemory own;
     std::unique_lock<std::recursive_mutex> lock;
 
   public:
@@ -64,6 +66,7 @@ class Entry
 
     /* name: NULL for a call that cannot be made to fail. */
     explicit Entry(const char *name, cudaError_t usual_error = cudaErrorUnknown);
+    ~Entry();
 };
 
 } // namespace s4_emulation

@@ -23,7 +23,10 @@ struct Copy {
     size_t from_span() const { return (height - 1) * from_pitch + width; }
     void run() const
     {
-        for (size_t row = 0; row < height; row++) std::memmove(to + row * to_pitch, from + row * from_pitch, width);
+        for (size_t row = 0; row < height; row++) {
+            std::memmove(to + row * to_pitch, from + row * from_pitch, width);
+            copied(from + row * from_pitch, to + row * to_pitch, width);
+        }
     }
 };
 

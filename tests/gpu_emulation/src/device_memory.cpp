@@ -132,6 +132,8 @@ bool is_device_address(const void *p)
     return !a || a->place == Place::device;
 }
 
+bool was_given_out(const void *p) { return in_range(p) && p < next_free; }
+
 bool register_host(void *p, std::size_t size)
 {
     if (in_range(p) || is_registered(p)) return false;

@@ -30,6 +30,8 @@ void release_allocation(Place place, void *p, const char *call);
 const Allocation *find_allocation(const void *p);
 /* Is this an address of that kind, live or not? */
 bool is_device_address(const void *p);
+/* Has an allocation ever been there? The range reaches far beyond the last one. */
+bool was_given_out(const void *p);
 
 /* Memory of the caller's that cudaHostRegister pinned. */
 bool register_host(void *p, std::size_t size);

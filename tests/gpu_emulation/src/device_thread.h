@@ -15,6 +15,8 @@ void forget_device_thread();
 
 /* Runs the job on the device thread and returns when it is done. */
 void run_on_device(const std::function<void()> &job);
+/* From a job: runs something on the thread that waits for it. */
+void run_on_host(const std::function<void()> &job);
 
 } // namespace s4_emulation
 #endif

@@ -51,7 +51,7 @@ void check_argument(const std::string &kernel, int number, const Argument &argum
     for (std::size_t at = 0; at + sizeof(void *) <= argument.size; at += sizeof(void *)) {
         const void *p;
         std::memcpy(&p, static_cast<const char *>(argument.bytes) + at, sizeof p);
-        const bool suspicious = argument.is_pointer ? p != nullptr : is_device_address(p);
+        const bool suspicious = argument.is_pointer ? p != nullptr : was_given_out(p) && is_device_address(p);
         if (suspicious && !find_allocation(p) && !is_registered(p))
             violation("launch of kernel %s: argument %d holds %s, which is not memory of the device", kernel.c_str(),
                       number + 1, explain(p).c_str());

@@ -22,7 +22,8 @@ const Point *first_obstacle(const CUstream_st &s)
     return nullptr;
 }
 
-/* Runs the oldest operation of s, or of a stream that it waits for. */
+/* Runs the oldest operation of s, or of a stream that it waits for. On the device thread, as is all that calls it: one
+ * hand-over for many operations. */
 void step(CUstream_st &s)
 {
     if (s.queue.empty()) return;
@@ -31,14 +32,22 @@ void step(CUstream_st &s)
         return;
     }
     const Operation operation = std::move(s.queue.front().operation);
+    const std::vector<Point> after = std::move(s.queue.front().after);
     s.queue.pop_front();
+    s.identity.begin();
+    acquire_work(&s.submitted);
+    for (const Point &point : after)
+        if (point.stream) acquire_work(&point.stream->done);
     if (operation.run && sticky_error == cudaSuccess) {
         if (operation.on_host)
-            operation.run();
+            run_on_host(operation.run);
         else
-            run_on_device(operation.run);
+            operation.run();
     }
+    release_work(&s.done);
+    s.identity.end();
     s.completed++;
+    forget_identity(s);
 }
 
 void step_at_random()
@@ -84,7 +93,38 @@ CUstream_st &create_stream(unsigned flags, int priority, int device)
     return s;
 }
 
+void forget_identity(CUstream_st &s)
+{
+    if (s.destroyed && s.queue.empty()) s.identity.forget();
+}
+
 bool has_passed(const Point &point) { return !point.stream || point.stream->completed >= point.count; }
+
+bool host_sees(const Point &point)
+{
+    if (!has_passed(point)) return false;
+    if (point.stream) acquire_work(&point.stream->done);
+    return true;
+}
+
+namespace
+{
+
+void run_until(const Point &point)
+{
+    if (has_passed(point)) return;
+    const DeviceMemoryOpen open;
+    run_on_device([&] {
+        while (!has_passed(point)) {
+            if (controls.random() && schedule.below(2))
+                step_at_random();
+            else
+                step(*point.stream);
+        }
+    });
+}
+
+} // namespace
 
 void enqueue(CUstream_st &s, Operation operation, std::vector<Point> after)
 {
@@ -100,28 +140,23 @@ void enqueue(CUstream_st &s, Operation operation, std::vector<Point> after)
     } else if (!(s.flags & cudaStreamNonBlocking)) {
         after.push_back({&the_default_stream, the_default_stream.issued});
     }
+    release_work(&s.submitted);
     s.queue.push_back({std::move(operation), std::move(after)});
     s.issued++;
     if (controls.eager()) {
-        finish(s);
+        run_until({&s, s.issued});
     } else if (controls.random()) {
         while (schedule.below(3) == 0) {
             const DeviceMemoryOpen open;
-            step_at_random();
+            run_on_device(step_at_random);
         }
     }
 }
 
 void finish(const Point &point)
 {
-    if (has_passed(point)) return;
-    const DeviceMemoryOpen open;
-    while (!has_passed(point)) {
-        if (controls.random() && schedule.below(2))
-            step_at_random();
-        else
-            step(*point.stream);
-    }
+    run_until(point);
+    host_sees(point);
 }
 
 void finish(CUstream_st &s) { finish(Point{&s, s.issued}); }
@@ -135,7 +170,7 @@ void finish_all()
 void advance(CUstream_st &s)
 {
     const DeviceMemoryOpen open;
-    step(s);
+    run_on_device([&] { step(s); });
 }
 
 bool will_be_read(const void *p, std::size_t size)

@@ -3,6 +3,7 @@
 #define S4_EMULATION_STREAM_H
 
 #include "cuda_runtime.h"
+#include "sanitizers.h"
 #include <deque>
 #include <functional>
 #include <memory>
@@ -45,6 +46,8 @@ struct CUstream_st {
     };
     std::deque<Queued> queue;
     std::shared_ptr<s4_emulation::Capture> capture; /* NULL unless capturing */
+    s4_emulation::StreamIdentity identity;
+    char submitted, done; /* addresses that stand for what was issued and for what has run, for the race detector */
     std::uint64_t captured = 0, joined = 0;         /* of a side stream: issued, and waited for by the origin */
 };
 
@@ -66,10 +69,14 @@ bool capture_forbids(CUstream_st *stream);
 void enqueue(CUstream_st &stream, Operation operation, std::vector<Point> after = {});
 
 bool has_passed(const Point &point);
+/* The same, and if so, what was done is the calling thread's to use. */
+bool host_sees(const Point &point);
 /* Runs what is needed for these to be so. */
 void finish(const Point &point);
 void finish(CUstream_st &stream);
 void finish_all();
+/* After its destruction, when nothing is left in it. */
+void forget_identity(CUstream_st &stream);
 /* A little progress, so that a host that polls gets somewhere. */
 void advance(CUstream_st &stream);
 

@@ -56,6 +56,7 @@ cudaError_t cudaStreamDestroy(cudaStream_t stream)
     CUstream_st &s = resolve(stream);
     if (&s == &default_stream()) return fail(cudaErrorInvalidResourceHandle);
     s.destroyed = true; /* returns at once; what is queued still runs */
+    forget_identity(s);
     count_object("stream", -1);
     return entry.error;
 }
@@ -175,7 +176,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
     const CUevent_st &e = resolve_event(event);
     if (e.capture) return refused_by_capture();
     if (!has_passed(e.point)) advance(*e.point.stream);
-    return sticky_error != cudaSuccess ? fail(sticky_error) : has_passed(e.point) ? cudaSuccess : cudaErrorNotReady;
+    return sticky_error != cudaSuccess ? fail(sticky_error) : host_sees(e.point) ? cudaSuccess : cudaErrorNotReady;
 }
 
 cudaError_t cudaEventElapsedTime(float *ms, cudaEvent_t from, cudaEvent_t to)
