@@ -52,12 +52,12 @@ typedef struct s4_problem {
                             * gradient of it may not be asked for */
     s4_place tensors;      /* where u, y, their gradients, states and lengths are: S4_PLACE_CPU, or S4_PLACE_GPU (device
                             * memory; see cuda.h), which needs convolve, or step, on the GPU */
+    const char *placement_reason; /* why AUTO became what it is, for the report; NULL, or a text that outlives the plan */
     int kernel_f32;        /* 1: the sums of a DPLR layer's kernels and of their gradients in single precision, all but
                             * the differences in their denominators (kernel_dtype f32 in reports). Right for legs (kernels
                             * to some 1e-6 of the largest value, gradients to some 1e-4), not for the gradients of layers
                             * whose Lambda hardly decays (legt, fourier), which cancel. Not offered for diagonal layers and
                             * with the kernel on the GPU; without effect where there are no such sums: CHUNKED, steps */
-    const char *placement_reason; /* why AUTO became what it is, for the report; NULL, or a text that outlives the plan */
     int either_leaf;       /* 1: the layer is set up as the plan says, so that AUTO is free in training a DPLR layer, too */
 } s4_problem;
 
