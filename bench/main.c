@@ -42,7 +42,7 @@ static const struct verb verbs[] = {
     {"grad", VERB_GRAD, LAYER " U DY", "gradients of sum(y * dy)",
      "Writes the gradients of sum(y * dy) to the .safetensors file that -o names: grad.u in the dtype of the\n"
      "computation, and in double that of every raw parameter of the stored leaf, grad.layer.kernel.C and so on.\n"
-     "U is (B,H,T) or (H,T), DY (B,M*H,T) or (M*H,T). A dplr layer must store C~ (see s4 setup)." TENSORS,
+     "U is (B,H,T) or (H,T), DY (B,M*H,T) or (M*H,T). A dplr layer trains the C~ or, in chunks, the plain C that it stores (see s4 setup)." TENSORS,
      3, 3, verb_grad},
     {"plan", VERB_PLAN, "[" LAYER "]", "where everything will run and lie; runs nothing",
      "Prints the plan for a layer file, or for the shape given by --d-model and its companions.", 0, 1, verb_plan},

@@ -11,6 +11,7 @@
 #include "execution.h"
 #include "exit_code.h"
 #include "memory.h"
+#include "one_file.h"
 #include "output.h"
 #include "problem.h"
 #include "progress.h"
@@ -203,8 +204,6 @@ static int print_result(const struct run *run, const struct comparison *comparis
     return CODE_FINE;
 }
 
-static const char *without_dot(const char *path) { return strncmp(path, "./", 2) ? path : path + 2; }
-
 static int check_options(const struct options *options)
 {
     int code = CODE_FINE;
@@ -216,8 +215,7 @@ static int check_options(const struct options *options)
         return fail_usage(options->verb, "--lengths is for a convolution; a recurrence just stops");
     if (options->output) code = check_array_name(options, "-o", options->output, options->argument[1]);
     if (!code && options->state_out) code = check_output_name(options, "--state-out", options->state_out, ".npy");
-    if (!code && options->output && options->state_out &&
-        !strcmp(without_dot(options->output), without_dot(options->state_out)))
+    if (!code && options->output && options->state_out && is_one_file(options->output, options->state_out))
         return fail_usage(options->verb, "-o and --state-out are the same file, '%s'", options->output);
     return code;
 }

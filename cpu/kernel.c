@@ -80,8 +80,9 @@ s4_status cpu_kernel(const s4_task *task)
     }
     if (failed != INT64_MAX)
         return cpu_host->fail(
-            S4_ERROR_SINGULAR, "the kernel of channel %lld (row %lld of C) is not finite at %s %lld of 0 ... %lld: %s",
+            S4_ERROR_SINGULAR, "the kernel of channel %lld (row %lld of C) is not finite at %s %lld of 0 ... %lld: %s%s",
             (long long)(failed / all_points), (long long)(failed % all_points / points), kinds[shape->mode].point,
-            (long long)(failed % points), (long long)(points - 1), kinds[shape->mode].causes);
+            (long long)(failed % points), (long long)(points - 1), kinds[shape->mode].causes,
+            shape->kernel_dtype == S4_F32 ? "; kernel_dtype f64 has more range" : "");
     return S4_OK;
 }

@@ -214,6 +214,19 @@ static int same_file(const char *path, const struct stat *status)
     return stat(path, &other) == 0 && other.st_dev == status->st_dev && other.st_ino == status->st_ino;
 }
 
+/* A pipe that nobody reads is refused (ENXIO) instead of waited for; writing to one waits. */
+static int open_special(const char *path)
+{
+    int descriptor = open(path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC | O_NONBLOCK);
+    if (descriptor < 0) return descriptor;
+    int flags = fcntl(descriptor, F_GETFL);
+    if (flags >= 0 && fcntl(descriptor, F_SETFL, flags & ~O_NONBLOCK) == 0) return descriptor;
+    int reason = errno;
+    (void)close(descriptor);
+    errno = reason;
+    return -1;
+}
+
 s4_status s4_atomic_open(const char *path, s4_atomic_file *file)
 {
     *file = (s4_atomic_file){.path = path, .descriptor = -1, .entry = -1};
@@ -230,7 +243,7 @@ s4_status s4_atomic_open(const char *path, s4_atomic_file *file)
     if (exists && (!S_ISREG(old.st_mode) || !same_file(file->target, &old))) {
         free(file->target);
         file->target = NULL;
-        file->descriptor = open(path, O_WRONLY | O_TRUNC | O_NOCTTY | O_CLOEXEC);
+        file->descriptor = open_special(path);
     } else if (exists && faccessat(AT_FDCWD, file->target, W_OK, AT_EACCESS) != 0) {
         /* A rename would replace a file that is protected against writing. */
     } else {
@@ -245,7 +258,7 @@ s4_status s4_atomic_open(const char *path, s4_atomic_file *file)
         int reason = errno;
         s4_atomic_abandon(file);
         return s4_fail(reason == ENOMEM ? S4_ERROR_MEMORY : S4_ERROR_FILE, "%s: cannot be opened for writing: %s", path,
-                       strerror(reason));
+                       reason == ENXIO ? "nobody reads it" : strerror(reason));
     }
     return S4_OK;
 }

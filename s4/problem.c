@@ -51,11 +51,6 @@ static s4_status check_choices(const s4_problem *p)
     if (p->mode == S4_MODE_DPLR && p->discretisation != S4_BILINEAR)
         return s4_fail(S4_ERROR_UNSUPPORTED, "discretisation is %s; dplr layers are bilinear",
                        s4_discretisation_name(p->discretisation));
-    if (p->kernel_f32 && p->mode == S4_MODE_DIAG)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "kernel_f32 is of the sums of dplr kernels; those of diagonal layers are made in "
-                                             "double");
-    if (p->kernel_f32 && p->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_GPU)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "kernel_f32: the gpu makes kernels in double; with kernel=cpu it is there");
     int recurs = p->direction == S4_DIRECTION_STEP || carries_states(p);
     if (recurs && p->discretisation == S4_DSS)
         return s4_fail(S4_ERROR_UNSUPPORTED, "dss layers are kernels only: they have no recurrence and no state");
@@ -150,6 +145,19 @@ static s4_status check_tensors(const s4_problem *p)
                    s4_stage_name(stage));
 }
 
+/* Of plans that make kernels. */
+static s4_status check_kernel_dtype(s4_problem *p)
+{
+    int convolves = p->direction == S4_DIRECTION_FORWARD || p->direction == S4_DIRECTION_TRAINING;
+    if (p->direction == S4_DIRECTION_STEP || (convolves && p->algorithm == S4_ALGORITHM_CHUNKED)) p->kernel_f32 = 0;
+    if (p->kernel_f32 && p->mode == S4_MODE_DIAG)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "kernel_f32 is of the sums of dplr kernels; those of diagonal layers are made in "
+                                             "double");
+    if (p->kernel_f32 && p->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_GPU)
+        return s4_fail(S4_ERROR_UNSUPPORTED, "kernel_f32: the gpu makes kernels in double; with kernel=cpu it is there");
+    return S4_OK;
+}
+
 s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
 {
     S4_TRY(check_choices(p));
@@ -157,6 +165,7 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
     S4_TRY(check_tensors(p));
     S4_TRY(check_sizes(p));
     S4_TRY(s4_algorithm_settle(p));
+    S4_TRY(check_kernel_dtype(p));
     int convolves = p->direction == S4_DIRECTION_FORWARD || p->direction == S4_DIRECTION_TRAINING;
     int by_fft = convolves && p->algorithm == S4_ALGORITHM_FFT;
     *shape = (s4_shape){

@@ -117,6 +117,12 @@ Test(kernel_f32, refused_by_name)
     s4_problem problem = single(layer, S4_DIRECTION_FORWARD, 8, 1);
     s4_plan *plan;
     must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_UNSUPPORTED, "kernel_f32");
+    problem.algorithm = S4_ALGORITHM_CHUNKED; /* no kernel is made */
+    must(s4_plan_create(&problem, &plan));
+    s4_plan_info info = {0};
+    must(s4_plan_describe(plan, &info));
+    check(!info.problem.kernel_f32, "a plan without kernels has kernel_f32");
+    s4_plan_destroy(plan);
     s4_layer_destroy(layer);
     layer = layer_random(&cases[1].shape, 1);
     problem = single(layer, S4_DIRECTION_FORWARD, 8, 1);

@@ -54,10 +54,11 @@ typedef struct s4_problem {
                             * memory; see cuda.h), which needs convolve, or step, on the GPU */
     const char *placement_reason; /* why AUTO became what it is, for the report; NULL, or a text that outlives the plan */
     int kernel_f32;        /* 1: the sums of a DPLR layer's kernels and of their gradients in single precision, all but
-                            * the differences in their denominators (kernel_dtype f32 in reports). Right for legs (kernels
-                            * to some 1e-6 of the largest value, gradients to some 1e-4), not for the gradients of layers
-                            * whose Lambda hardly decays (legt, fourier), which cancel. Not offered for diagonal layers and
-                            * with the kernel on the GPU; without effect where there are no such sums: CHUNKED, steps */
+                            * the differences in their denominators (kernel_dtype f32 in reports). Right for legs: kernels
+                            * to some 1e-6 of the largest value, gradients to some 1e-4. Where Lambda hardly decays (legt,
+                            * fourier, hippo) kernels may be off by 1e-3 and gradients, which cancel, altogether; steps of
+                            * such layers below 1e-5 are out of range. S4_ERROR_UNSUPPORTED for kernels of diagonal layers
+                            * and on the GPU; without effect where none are made: CHUNKED, steps */
     int either_leaf;       /* 1: the layer is set up as the plan says, so that AUTO is free in training a DPLR layer, too */
 } s4_problem;
 
