@@ -214,20 +214,22 @@ Test(device_tensors, in_place)
 /* More rows than a tile has: it ends within a group of channels, and within the next one. Against the CPU. */
 Test(device_tensors, several_tiles)
 {
-    static const sizes list[] = {{700, 3, 2, 2, 1, 0, S4_F64}, {60, 35, 2, 3, 1, 0, S4_F64}};
+    /* The last: tiles of 46 rows, which begin inside groups of channels and reach into the next. */
+    static const sizes list[] = {
+        {700, 3, 2, 2, 1, 0, S4_F64}, {60, 35, 2, 3, 1, 0, S4_F64}, {3, 64, 700, 700, 64, 0, S4_F64}};
     s4_context *context = context_open();
     s4_placement on_cpu;
     must(s4_placement_parse("cpu", &on_cpu));
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 3; i++) {
         about("sizes %d", i);
         const sizes *s = &list[i];
-        const int64_t in = s->B * s->H * s->T;
+        const int64_t in = s->B * s->H * s->T, out = in * s->channels;
         random_source random = {7};
-        const double *u = random_samples(&random, in), *dy = random_samples(&random, in);
+        const double *u = random_samples(&random, in), *dy = random_samples(&random, out);
         s4_layer *layer = layer_of_sizes(context, s, 1);
         const outcome expected = with_host_tensors(context, layer, s, on_cpu, u, dy, NULL),
                       got = with_host_tensors(context, layer, s, place_placement(), u, dy, NULL);
-        expect_close("y", in, got.y, expected.y, TOLERANCE_PLACES, 0);
+        expect_close("y", out, got.y, expected.y, TOLERANCE_PLACES, 0);
         expect_close_gradients(&got.g, &expected.g, TOLERANCE_PLACES_GRADIENT);
         s4_layer_destroy(layer);
     }
