@@ -327,6 +327,8 @@ Test(device_failures, debug_mode)
     e.fail_call("launch", 2, 0);
     must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_DEVICE, "k_kernel_store");
     cr_assert_eq(counts_now().transforms, before.transforms + 1, "the transform before the kernel has not run");
+    e.fail_call("cudaStreamSynchronize", 2, 0); /* waits for the transform, behind the first kernel */
+    must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_DEVICE, "FFT");
     e.fail_call("kernel", 1, 0);
     must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_DEVICE, "k_kernel_spectrum");
     session_close(&s);

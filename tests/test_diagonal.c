@@ -342,6 +342,24 @@ Test(diagonal, gradients_near_zero)
     s4_context_destroy(context);
 }
 
+/* A pole that is 0: dt Lambda = -2 by bilinear. */
+Test(diagonal, pole_at_zero)
+{
+    static const compare_sizes sizes = {1, 40, 40};
+    s4_context *context = context_for_diagonal();
+    layer_shape shape = shape_of(S4_BILINEAR);
+    shape.plain_transforms = 0;
+    shape.dt_transform = S4_TRANSFORM_EXP;
+    s4_layer *layer = layer_random(&shape, 9);
+    layer_data(layer, S4_PARAMETER_INV_DT)[0] = 0;
+    layer_data(layer, S4_PARAMETER_A_REAL)[0] = 2;
+    layer_data(layer, S4_PARAMETER_A_IMAG)[0] = 0;
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    compare_gradients(context, layer, &sizes, TOLERANCE_GRADIENT_DIFFERENCE);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
 /* ---- what there is not ---------------------------------------------------------------------------------------------- */
 
 Test(diagonal, refused)
@@ -377,7 +395,7 @@ Test(diagonal, refused)
 /* Kernels of more samples than the sums over them take at a time. */
 Test(diagonal, gradients_of_long_kernels)
 {
-    static const compare_sizes sizes = {1, 75, 75};
+    static const compare_sizes sizes = {1, 1100, 1100}; /* more than a panel wide, and a last row that is not full */
     s4_context *context = context_for_diagonal();
     for (int method = 0; method < METHODS; method++) {
         about("%s", s4_discretisation_name((s4_discretisation)method));

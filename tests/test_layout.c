@@ -201,6 +201,44 @@ static void expect_zero_beyond(const char *what, int64_t channels, const double 
               what, (int)i, values[i]);
 }
 
+static double *forward_of_lengths(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layout layout,
+                                  place_of (*lie)(int64_t channels), const double *u)
+{
+    const int64_t outputs = layer_options(layer).channels * H;
+    const place_of in = lie(H), out = lie(outputs);
+    s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
+    problem.layout = layout;
+    session s = session_ready(context, &problem, layer);
+    s4_forward_io io;
+    S4_INIT(&io);
+    io.u = put(dtype, &in, H, u);
+    io.y = put(dtype, &out, outputs, NULL);
+    io.lengths = lengths;
+    must(s4_plan_forward(s.plan, layer, s.workspace, &io));
+    double *y = take(dtype, &out, outputs, io.y);
+    session_close(&s);
+    return y;
+}
+
+Test(layout, lengths_with_time_first)
+{
+    s4_context *context = context_open();
+    for (int kind = 0; kind < KINDS; kind++)
+        for (int d = 0; d < 2; d++) {
+            const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
+            about("kind %d, %s", kind, s4_dtype_name(dtype));
+            s4_layer *layer = layer_of(context, kind);
+            random_source random = {(uint64_t)kind};
+            const double *u = beyond(H, random_samples(&random, IN), NAN);
+            const double *y = forward_of_lengths(context, layer, dtype, S4_LAYOUT_BHL, dense, u);
+            expect_zero_beyond("y", kinds[kind].channels * H, y);
+            expect_same_bits("y", IN * kinds[kind].channels,
+                             forward_of_lengths(context, layer, dtype, S4_LAYOUT_BLH, time_first, u), y);
+            s4_layer_destroy(layer);
+        }
+    s4_context_destroy(context);
+}
+
 /* A row of a batch is a row of that length alone; what lies beyond is not read, and 0 comes out there. */
 Test(layout, lengths_of_rows)
 {
@@ -220,7 +258,8 @@ Test(layout, lengths_of_rows)
             s4_forward_io io;
             S4_INIT(&io);
             io.u = tensor_of(dtype, IN, beyond(H, u, NAN));
-            io.y = tensor_zero(dtype, IN * M);
+            const place_of out = dense(M * H);
+            io.y = put(dtype, &out, M * H, NULL);
             io.lengths = lengths;
             double *state_out = numbers(STATES);
             if (problem.states) {

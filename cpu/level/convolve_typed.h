@@ -335,7 +335,7 @@ static void TYPED(spectrum)(const cpu_ring *ring, const void *kernel, const void
     cpu_source samples = {k, 1, count};
     for (int64_t t = 0; t < points; t += LANES) {
         ((VECTOR *)row)[2 * t / LANES] = scale * TYPED(load)(&samples, t);
-        ((VECTOR *)row)[2 * t / LANES + 1] = scale * TYPED(load)(&samples, t + points);
+        ((VECTOR *)row)[2 * t / LANES + 1] = (VECTOR){0}; /* samples that count are no more than the points */
     }
     if (k1)
         for (int64_t j = 0; j < count; j++) row[TYPED(place)(points, 2 * points - 1 - j)] = -scale * k1[j];
