@@ -7,6 +7,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include <string.h>
+
 #include "expect.h"
 #include "layers.h"
 #include "session.h"
@@ -424,4 +426,36 @@ Test(workspace, again_without_a_refresh)
         }
     s4_layer_destroy(layer);
     s4_context_destroy(context);
+}
+
+/* What a refresh leaves for the calls after it is nobody else's memory until the end of the plan. */
+Test(workspace, what_refresh_leaves_stays)
+{
+    static const char *const kept[] = {"system", "spectrum", "step_system"};
+    const layer_shape flat = {.d_model = 4, .d_state = 4, .rank = 1, .plain_transforms = 1};
+    s4_layer *layer = layer_random(&flat, 9);
+    for (int way = 0; way < 6; way++) {
+        const s4_direction direction = (s4_direction)(S4_DIRECTION_FORWARD + way / 2);
+        s4_problem problem = problem_of(layer, direction, S4_F64, 2, 8, 8);
+        problem.states = way % 2; /* the last operation then has another buffer for its system */
+        s4_plan *plan;
+        must(s4_plan_create(&problem, &plan));
+        s4_plan_info info = {0};
+        must(s4_plan_describe(plan, &info));
+        int found = 0;
+        for (int64_t i = 0; i < info.buffers; i++) {
+            s4_buffer_info buffer = {0};
+            must(s4_plan_buffer(plan, i, &buffer));
+            for (size_t k = 0; k < sizeof kept / sizeof kept[0]; k++) {
+                if (strcmp(buffer.name, kept[k]) != 0)
+                    continue;
+                found++;
+                check(buffer.last == info.operations - 1, "[%s] %s ends with operation %d of %d",
+                      s4_direction_name(direction), kept[k], buffer.last, (int)info.operations);
+            }
+        }
+        check(found > 0, "[%s] no such buffer", s4_direction_name(direction));
+        s4_plan_destroy(plan);
+    }
+    s4_layer_destroy(layer);
 }
