@@ -37,9 +37,9 @@ struct row {
  * layer is left as it is. */
 s4_status fit_leaf(s4_context *context, const s4_problem *problem, s4_layer *layer);
 
-/* A placement that cannot be had, or not within the budgets, is S4_OK with the reason in row->place_state and its status in row->refusal; other
- * failures are returned. row_check is arithmetic and a question whether the GPU is there; row_measure comes after it,
- * if row->refusal is S4_OK. */
+/* A placement that cannot be had, or not within the budgets, is S4_OK with the reason in row->place_state and its status in
+ * row->refusal; other failures are returned. row_check is arithmetic and a question whether the GPU is there; row_measure
+ * comes after it, if row->refusal is S4_OK. */
 s4_status row_check(const struct bench *bench, const char *text, const s4_placement *placement, struct row *row);
 s4_status row_measure(const struct bench *bench, struct row *row);
 

@@ -52,23 +52,21 @@ cpu_cauchy cpu_cauchy_open(const cpu_channel *channel, const s4_shape *shape, do
     int64_t modes = channel->modes, per_mode = cpu_cauchy_terms(channel), length = shape->kernel_length;
     cpu_cauchy work = {.channel = channel, .length = length, .row_stride = s4_row_stride(length), .rows = rows};
     work.dtype = shape->kernel_dtype;
-    struct {
-        void **part;
-        int64_t doubles; /* as many floats fit, and more lanes of them */
-    } parts[] = {{&work.inverse, modes * 2 * CPU_TILE},
-                 {(void **)&work.angle, 5 * CPU_TILE},
-                 {&work.sigma, channel->pairs * 2 * CPU_TILE},
-                 {&work.adjoint, channel->pairs * 4 * CPU_TILE},
-                 {&work.lanes, modes * per_mode * S4_VECTOR_LANES},
-                 {(void **)&work.terms, modes * 2},
-                 {&work.factors, modes * 2 * channel->pairs},
-                 {(void **)&work.totals, modes * per_mode},
-                 {&work.rounded, 5 * CPU_TILE / 2}};
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
-        *parts[i].part = scratch;
-        scratch += parts[i].doubles;
-    }
-    if (work.dtype == S4_F64) work.rounded = work.angle;
+    /* Each part has room for doubles; of floats as many are there, and lanes twice as many. */
+    double *inverse = scratch, *sigma, *adjoint, *lanes, *factors;
+    work.angle = inverse + modes * 2 * CPU_TILE;
+    sigma = work.angle + 5 * CPU_TILE;
+    adjoint = sigma + channel->pairs * 2 * CPU_TILE;
+    lanes = adjoint + channel->pairs * 4 * CPU_TILE;
+    work.terms = lanes + modes * per_mode * S4_VECTOR_LANES;
+    factors = work.terms + modes * 2;
+    work.totals = factors + modes * 2 * channel->pairs;
+    work.rounded = work.dtype == S4_F64 ? work.angle : work.totals + modes * per_mode;
+    work.inverse = inverse;
+    work.sigma = sigma;
+    work.adjoint = adjoint;
+    work.lanes = lanes;
+    work.factors = factors;
     make_terms(&work);
     return work;
 }
