@@ -28,10 +28,10 @@ static const struct {
     } chunked[2];
     int64_t unit;
 } price[] = {
-    [S4_F32] = {0.032, 35, 0.3, {[S4_MODE_DPLR] = {0.0225, 0.009, 18}, [S4_MODE_DIAG] = {0.0185, 0.18, 8}}, 512},
+    [S4_F32] = {0.032, 35, 0.4, {[S4_MODE_DPLR] = {0.0225, 0.009, 18}, [S4_MODE_DIAG] = {0.0185, 0.18, 8}}, 512},
     [S4_F64] = {0.0695, 35, 0.4, {[S4_MODE_DPLR] = {0.047, 0.018, 22}, [S4_MODE_DIAG] = {0.0405, 0.08, 5}}, 128},
 };
-static const double far_bytes = 2 << 20, far = 1.2; /* a transform that leaves the cache of its core, and its factor */
+static const double far_bytes = 4 << 20, far = 1.4; /* a transform that leaves the cache of its core, and its factor */
 static const double gradient_fft = 1.15;            /* a transform of backward, with the sums over spectra */
 
 /* Of parameters, in double whatever the dtype; {to make them, for their gradients}. */
@@ -42,7 +42,7 @@ static const double cauchy_mode[] = {36, 95};     /* n */
 static const double cauchy_channel[] = {200, 400};
 static const double vandermonde[] = {0.072, 0.155}; /* (n, L) */
 static const double power[] = {2, 1.2};             /* (n, rows and columns of the matrices of powers) */
-static const double vandermonde_mode[] = {75, 240}; /* n */
+static const double vandermonde_mode[] = {138, 240}; /* n */
 static const double kernel_sample[] = {1.2, 2};     /* L */
 static const double advance[] = {[S4_MODE_DPLR] = 1.8, [S4_MODE_DIAG] = 0.9}; /* (N, tau), once for dB and every row of C */
 static const double turned = 0.9;                                               /* the same, stored for the way back */
