@@ -125,9 +125,7 @@ static void set_problem(const struct golden *g, s4_direction direction, s4_probl
 /* Whether outputs of this case can be made in chunks: see s4/plan.h. */
 static int goes_in_chunks(const struct golden *g)
 {
-    const s4_place *stage = g->checker->placement.stage;
-    return !g->sizes.bidirectional && g->sizes.discretisation != S4_DSS && g->length <= g->l_max &&
-           stage[S4_STAGE_KERNEL] != S4_PLACE_GPU && stage[S4_STAGE_CONVOLVE] != S4_PLACE_GPU;
+    return !g->sizes.bidirectional && g->sizes.discretisation != S4_DSS && g->length <= g->l_max;
 }
 
 static int64_t output_count(const struct golden *g)

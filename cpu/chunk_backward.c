@@ -37,15 +37,13 @@ static needs needs_of(const s4_task *task)
 
 cpu_chunk_sums cpu_chunk_sums_at(const s4_task *task, int64_t h)
 {
-    const s4_shape *shape = task->shape;
-    int64_t state = s4_chunk_state(shape), chunk = shape->chunk;
-    double *base = (double *)task->buffer[S4_BUFFER_CHUNK_SUMS] + (h - task->channel) * s4_chunk_sums(shape);
-    cpu_chunk_sums sums = {.kernel = base};
-    sums.out = sums.kernel + shape->channels * chunk * chunk;
-    sums.into = sums.out + shape->channels * state * chunk;
-    sums.power = sums.into + chunk * state;
-    sums.ends = sums.power + (shape->mode == S4_MODE_DPLR ? state * state : state);
-    return sums;
+    const s4_chunk_sums_parts at = s4_chunk_sums_parts_of(task->shape);
+    double *base = (double *)task->buffer[S4_BUFFER_CHUNK_SUMS] + (h - task->channel) * at.end;
+    return (cpu_chunk_sums){.kernel = base + at.kernel,
+                            .out = base + at.out,
+                            .into = base + at.into,
+                            .power = base + at.power,
+                            .ends = base + at.ends};
 }
 
 /* ---- products ---------------------------------------------------------------------------------------------------- */
@@ -259,6 +257,13 @@ static void group_backward(const cpu_chunk_group *g, const needs *need, const cp
     cpu_chunk_store_states(g, g->adjoint, task->dstate_in);
 }
 
+static void clear_sums(const s4_shape *shape, const s4_system *system, int64_t h, const cpu_chunk_sums *sums)
+{
+    cpu_state_sums of_ends = cpu_state_sums_at(shape, sums->ends);
+    memset(sums->kernel, 0, (size_t)(sums->ends - sums->kernel) * sizeof(double));
+    cpu_state_sums_clear(shape, system, h, &of_ends);
+}
+
 /* u, dy, CHUNK_SYSTEM, states -> du, dstate_in, CHUNK_SUMS, SYSTEM_GRADIENT.d of the block's channels. */
 s4_status cpu_chunk_backward(const s4_task *task)
 {
@@ -269,10 +274,8 @@ s4_status cpu_chunk_backward(const s4_task *task)
 #pragma omp parallel for schedule(static) num_threads(cpu_lanes(shape->threads))
     for (int64_t h = task->channel; h < task->channel + task->channels; h++) {
         cpu_chunk_sums sums = cpu_chunk_sums_at(task, h);
-        memset(sums.kernel, 0, (size_t)(sums.ends - sums.kernel) * sizeof(double));
-        cpu_state_sums of_ends = cpu_state_sums_at(shape, sums.ends);
-        cpu_state_sums_clear(shape, &system, h, &of_ends);
-        for (int64_t c = 0; c < shape->channels && need.d; c++) gradient_d[c * shape->d_model + h] = 0;
+        if (task->row == 0) clear_sums(shape, &system, h, &sums);
+        for (int64_t c = 0; c < shape->channels && need.d && task->row == 0; c++) gradient_d[c * shape->d_model + h] = 0;
         for (int64_t first = 0; first < task->rows; first += s4_chunk_group(shape)) {
             cpu_chunk_group group = cpu_chunk_group_open(task, omp_get_thread_num(), h, first);
             group_backward(&group, &need, &sums, gradient_d + h);

@@ -17,27 +17,19 @@
 cpu_chunk_system cpu_chunk_system_at(const s4_task *task, int64_t h)
 {
     const s4_shape *shape = task->shape;
-    int64_t size = (int64_t)s4_dtype_size(shape->dtype), state = s4_chunk_state(shape), chunk = shape->chunk;
-    int64_t power = shape->mode == S4_MODE_DPLR ? state * state : 2 * state;
-    int64_t row = shape->resident ? h : h - task->channel;
-    char *at = (char *)task->buffer[S4_BUFFER_CHUNK_SYSTEM] + size * row * s4_chunk_system(shape);
-    cpu_chunk_system system = {0};
-    struct {
-        void **matrices;
-        int64_t count;
-    } parts[] = {{&system.power, power},
-                 {&system.into, chunk * state},
-                 {&system.out, shape->channels * state * chunk},
-                 {&system.kernel, shape->channels * 2 * chunk},
-                 {&system.power_back, power},
-                 {&system.into_back, chunk * state},
-                 {&system.out_back, shape->channels * state * chunk},
-                 {&system.kernel_back, shape->channels * 2 * chunk}};
-    int count = shape->direction == S4_DIRECTION_TRAINING ? 8 : 4;
-    for (int i = 0; i < count; i++) {
-        *parts[i].matrices = at;
-        at += size * parts[i].count;
-    }
+    const s4_chunk_system_parts at = s4_chunk_system_parts_of(shape);
+    int64_t size = (int64_t)s4_dtype_size(shape->dtype), row = shape->resident ? h : h - task->channel;
+    char *base = (char *)task->buffer[S4_BUFFER_CHUNK_SYSTEM] + size * row * s4_chunk_system(shape);
+    cpu_chunk_system system = {.power = base + size * at.power,
+                               .into = base + size * at.into,
+                               .out = base + size * at.out,
+                               .kernel = base + size * at.kernel};
+    if (shape->direction != S4_DIRECTION_TRAINING) return system;
+    base += size * at.end;
+    system.power_back = base + size * at.power;
+    system.into_back = base + size * at.into;
+    system.out_back = base + size * at.out;
+    system.kernel_back = base + size * at.kernel;
     return system;
 }
 

@@ -2,7 +2,7 @@
  * The table of the GPU place and the module's only exported name. Eigen-decompositions and the set-up of layers outside
  * plans belong to the host: their entries are NULL.
  */
-#include "gpu/setup.h"
+#include "gpu/chunk.h"
 
 static const s4_backend backend = {
     .version = S4_BACKEND_VERSION,
@@ -47,6 +47,11 @@ static const s4_backend backend = {
     .states_backward = gpu_states_backward,
     .state_gradients = gpu_state_gradients,
     .chain = gpu_chain,
+
+    .chunk_matrices = gpu_chunk_matrices,
+    .chunk_forward = gpu_chunk_forward,
+    .chunk_backward = gpu_chunk_backward,
+    .chunk_gradient = gpu_chunk_gradient,
 };
 
 S4_API const s4_backend *s4_gpu_backend(const s4_host *host);

@@ -24,6 +24,15 @@ gpu_setup_tile gpu_dense_tile_at(const s4_task *task, int64_t first);
 
 /* ---- states.c ---- */
 
+/* Rows of the block, and what the ways back are told; sums are those of STATE_SUMS. */
+gpu_recurrence gpu_recurrence_of(const s4_task *task);
+gpu_backward gpu_backward_of(const s4_task *task);
+/* The states that leave. */
+s4_status gpu_absorb(const s4_task *task, gpu_recurrence rows, const char *operation);
+/* Back along x, along z, or both, in pieces that STATE_ROWS has lanes for; sums of the block's first channel and on, begun
+ * with batch row 0. */
+s4_status gpu_rows_backward(const s4_task *task, gpu_recurrence rows, const gpu_backward *way, const int *along,
+                            double *sums, const char *operation);
 s4_status gpu_step(const s4_task *task);
 s4_status gpu_states(const s4_task *task);
 s4_status gpu_states_backward(const s4_task *task);

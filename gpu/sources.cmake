@@ -1,6 +1,8 @@
 # Sources of the GPU module, for the CUDA build and for the emulated one.
 set(S4_GPU_HOST_SOURCES
     backend.c
+    chunk.c
+    chunk_setup.c
     convolve.c
     device.c
     diagonal.c
@@ -9,11 +11,17 @@ set(S4_GPU_HOST_SOURCES
     kernel.c
     memory.c
     queue.c
+    rows.c
     set_up.c
     states.c
     transforms.c)
 set(S4_GPU_KERNEL_SOURCES
     kernels/chain.cu
+    kernels/chunk_gradient.cu
+    kernels/chunk_matrices.cu
+    kernels/chunk_product.cu
+    kernels/chunk_scan.cu
+    kernels/chunk_sums.cu
     kernels/convolve.cu
     kernels/convolve_gradient.cu
     kernels/convolve_kernel.cu

@@ -4,7 +4,7 @@
  */
 #include "gpu/setup.h"
 
-static gpu_recurrence recurrence_of(const s4_task *task)
+gpu_recurrence gpu_recurrence_of(const s4_task *task)
 {
     const s4_shape *s = task->shape;
     return (gpu_recurrence){
@@ -29,6 +29,7 @@ static gpu_recurrence recurrence_of(const s4_task *task)
         .state_out = task->state_out,
         .dstate_in = task->dstate_in,
         .state_batch = task->state_batch,
+        .state_channel = 2 * s->modes,
     };
 }
 
@@ -48,27 +49,48 @@ static s4_status run_rows(const s4_task *task, gpu_recurrence rows,
     return S4_OK;
 }
 
+s4_status gpu_absorb(const s4_task *task, gpu_recurrence rows, const char *operation)
+{
+    return run_rows(task, rows, gpu_launch_absorb, operation, "k_absorb");
+}
+
 static s4_status step(const s4_task *task)
 {
-    gpu_recurrence rows = recurrence_of(task);
+    gpu_recurrence rows = gpu_recurrence_of(task);
     rows.d = s4_system_view(task->shape, task->buffer[S4_BUFFER_SYSTEM]).d;
     return run_rows(task, rows, gpu_launch_step, "step", "k_step");
 }
 
 static s4_status states(const s4_task *task)
 {
-    const gpu_recurrence rows = recurrence_of(task);
+    const gpu_recurrence rows = gpu_recurrence_of(task);
     if (task->state_in) GPU_TRY(run_rows(task, rows, gpu_launch_respond, "states", "k_respond"));
-    if (task->state_out) GPU_TRY(run_rows(task, rows, gpu_launch_absorb, "states", "k_absorb"));
-    return S4_OK;
+    return task->state_out ? gpu_absorb(task, rows, "states") : S4_OK;
 }
 
-/* Both ways back of one piece of rows, then their sums. */
-static s4_status piece_backward(const s4_task *task, const gpu_recurrence *rows, gpu_backward way)
+#define SHARED_BYTES (48 << 10) /* of a block, without asking for more */
+#define WARPS 4                 /* of a block */
+
+gpu_backward gpu_backward_of(const s4_task *task)
 {
-    static const char operation[] = "states backward";
+    const s4_shape *s = task->shape;
+    const int64_t hot = (int64_t)sizeof(double) * WARPS * (s4_state_sums(s) + 2) * 2 * s->modes;
+    return (gpu_backward){
+        .system = s4_system_view(s, task->buffer[S4_BUFFER_SYSTEM]),
+        .span = s4_gpu_state_span(s),
+        .stride = s4_state_stride(s4_gpu_state_span(s)),
+        .sums = s4_state_sums(s),
+        .sums_channel = s4_state_sums(s) * 2 * s->modes,
+        .lane_size = s4_gpu_state_lane(s),
+        .in_shared = hot <= SHARED_BYTES,
+    };
+}
+
+/* The ways back of one piece of rows, then their sums. */
+static s4_status piece_backward(const s4_task *task, const gpu_recurrence *rows, gpu_backward way, const int *along,
+                                double *sums, const char *operation)
+{
     const cudaStream_t stream = gpu_stream(task);
-    const int along[2] = {task->dstate_out != NULL, task->state_in || task->dstate_in};
     for (int along_z = 0; along_z < 2; along_z++) {
         if (!along[along_z]) continue;
         way.along_z = along_z;
@@ -76,40 +98,33 @@ static s4_status piece_backward(const s4_task *task, const gpu_recurrence *rows,
         way.ends = along_z || !along[1];
         GPU_TRY(gpu_launched(task, gpu_launch_states_backward(rows, &way, stream), operation, "k_states_backward"));
     }
-    double *sums = task->buffer[S4_BUFFER_STATE_SUMS];
     return gpu_launched(task, gpu_launch_state_sums(rows, &way, task->row == 0, sums, stream), operation,
                         "k_state_sums");
 }
 
-#define SHARED_BYTES (48 << 10) /* of a block, without asking for more */
-#define WARPS 4                 /* of a block */
+s4_status gpu_rows_backward(const s4_task *task, gpu_recurrence rows, const gpu_backward *way, const int *along,
+                            double *sums, const char *operation)
+{
+    const int64_t end = rows.first + rows.count, lanes = s4_gpu_state_lanes(task->shape);
+    rows.scratch = task->buffer[S4_BUFFER_STATE_ROWS];
+    for (; rows.first < end; rows.first += lanes) {
+        rows.count = lanes < end - rows.first ? lanes : end - rows.first;
+        GPU_TRY(piece_backward(task, &rows, *way, along, sums, operation));
+    }
+    return S4_OK;
+}
 
 static s4_status states_backward(const s4_task *task)
 {
-    const s4_shape *s = task->shape;
-    const int64_t of_channel = s4_state_sums(s) * 2 * s->modes, lanes = s4_gpu_state_lanes(s);
-    if (!task->state_in && !task->dstate_out && !task->dstate_in) {
-        double *sums = (double *)task->buffer[S4_BUFFER_STATE_SUMS] + task->channel * of_channel;
-        if (task->row > 0) return S4_OK;
-        const size_t bytes = (size_t)(task->channels * of_channel) * sizeof *sums;
-        return gpu_check(cudaMemsetAsync(sums, 0, bytes, gpu_stream(task)), "states backward", "cudaMemsetAsync");
-    }
-    gpu_recurrence rows = recurrence_of(task);
-    const int64_t all = rows.count;
-    const int64_t hot = (int64_t)sizeof(double) * WARPS * (s4_state_sums(s) + 2) * 2 * s->modes;
-    const gpu_backward way = {
-        .system = s4_system_view(s, task->buffer[S4_BUFFER_SYSTEM]),
-        .stride = s4_state_stride(s->length),
-        .sums = s4_state_sums(s),
-        .lane_size = s4_gpu_state_lane(s),
-        .in_shared = hot <= SHARED_BYTES,
-    };
-    rows.scratch = task->buffer[S4_BUFFER_STATE_ROWS];
-    for (rows.first = 0; rows.first < all; rows.first += lanes) {
-        rows.count = lanes < all - rows.first ? lanes : all - rows.first;
-        GPU_TRY(piece_backward(task, &rows, way));
-    }
-    return S4_OK;
+    static const char operation[] = "states backward";
+    const gpu_backward way = gpu_backward_of(task);
+    double *sums = (double *)task->buffer[S4_BUFFER_STATE_SUMS] + task->channel * way.sums_channel;
+    const int along[2] = {task->dstate_out != NULL, task->state_in || task->dstate_in};
+    if (along[0] || along[1])
+        return gpu_rows_backward(task, gpu_recurrence_of(task), &way, along, sums, operation);
+    if (task->row > 0) return S4_OK;
+    const size_t bytes = (size_t)(task->channels * way.sums_channel) * sizeof *sums;
+    return gpu_check(cudaMemsetAsync(sums, 0, bytes, gpu_stream(task)), operation, "cudaMemsetAsync");
 }
 
 static s4_status state_gradients(const s4_task *task)
@@ -127,8 +142,9 @@ static s4_status state_gradients(const s4_task *task)
             task, gpu_launch_read_out_gradient(&model, &tile, s4_state_sums(s), systems, sums, gpu_stream(task)),
             operation, "k_read_out_gradient"));
     }
-    return gpu_launched(task, gpu_launch_state_gradients(&model, s4_state_sums(s), sums, &gradient, gpu_stream(task)),
-                        operation, "k_state_gradients");
+    const gpu_channel_sums of = {.channels = s->d_model, .size = s4_state_sums(s) * 2 * s->modes, .sums = sums};
+    return gpu_launched(task, gpu_launch_state_gradients(&model, &of, 0, &gradient, gpu_stream(task)), operation,
+                        "k_state_gradients");
 }
 
 s4_status gpu_step(const s4_task *task) { return gpu_on_device(task, "step", step); }

@@ -44,7 +44,7 @@ static int64_t transform_length(const s4_shape *shape, gpu_transform which)
 /* Whether this place has the stage, and the plan's direction uses the transform. */
 static int is_used(const s4_shape *shape, const int64_t *bytes, gpu_transform which)
 {
-    if (bytes[properties[which].rows] <= 0) return 0;
+    if (bytes[properties[which].rows] <= 0 || !transform_length(shape, which)) return 0;
     return which != GPU_KERNEL_FORWARD || shape->direction == S4_DIRECTION_TRAINING;
 }
 

@@ -31,10 +31,6 @@ static int is_bidirectional(const s4_problem *p) { return p->bidirectional; }
 static int is_dss(const s4_problem *p) { return p->discretisation == S4_DSS; }
 static int has_rate_parity(const s4_problem *p) { return p->rate_parity; }
 static int is_cut(const s4_problem *p) { return p->kernel_length < p->length; }
-static int is_elsewhere(const s4_problem *p)
-{
-    return p->placement.stage[S4_STAGE_CONVOLVE] != S4_PLACE_CPU || p->placement.stage[S4_STAGE_KERNEL] != S4_PLACE_CPU;
-}
 
 static const struct {
     int (*holds)(const s4_problem *problem);
@@ -44,7 +40,6 @@ static const struct {
     {is_dss, "dss layers have no recurrence"},
     {has_rate_parity, "rate_parity is of kernels that are made from C~"},
     {is_cut, "kernel_length must be >= length: the memory of a recurrence is not cut"},
-    {is_elsewhere, "place gpu does not offer it in this version; with kernel and convolve on the cpu it is there"},
 };
 
 /* NULL if the problem can be convolved in chunks. */
@@ -67,6 +62,12 @@ static int trains_c_tilde(const s4_problem *p)
     return p->direction == S4_DIRECTION_TRAINING && p->mode == S4_MODE_DPLR && !p->either_leaf;
 }
 
+/* Prices are of a CPU. */
+static int is_priced(const s4_problem *p)
+{
+    return p->placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_CPU && p->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_CPU;
+}
+
 s4_status s4_algorithm_settle(s4_problem *p)
 {
     const char *why = convolves(p) ? obstacle(p) : NULL;
@@ -77,7 +78,8 @@ s4_status s4_algorithm_settle(s4_problem *p)
     if (!convolves(p))
         p->algorithm = S4_ALGORITHM_FFT;
     else if (p->algorithm == S4_ALGORITHM_AUTO) {
-        int chunked = !why && !trains_c_tilde(p) && s4_price_chunked(p, s4_chunk_length(p)) < s4_price_fft(p);
+        int chunked = !why && is_priced(p) && !trains_c_tilde(p) &&
+                      s4_price_chunked(p, s4_chunk_length(p)) < s4_price_fft(p);
         p->algorithm = chunked ? S4_ALGORITHM_CHUNKED : S4_ALGORITHM_FFT;
     }
     return S4_OK;

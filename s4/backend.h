@@ -27,7 +27,8 @@ extern "C" {
 /*
  * Shapes of buffers; complex counts as two. nf = fft_length, F = nf/2 + 1, on the CPU s4_ring_points; dt = dtype of the
  * plan. Row stride: s4_row_stride.
- * "lanes": CPU: one per thread; GPU: tile_channels for the kernel and set-up, tile_rows for the convolution.
+ * "lanes": CPU: one per thread; GPU: tile_channels for the kernel and set-up, s4_gpu_row_lanes for the convolution, where
+ * a row in chunks is padded to s4_gpu_row_length instead of nf.
  * Kept channels: d_model if resident, else block_channels; row of channel h: h if resident, else h - task->channel.
  * All buffers begin at multiples of 256 bytes; their contents are unknown at first.
  */
@@ -72,9 +73,11 @@ typedef enum s4_buffer {
     S4_BUFFER_KERNEL_GRADIENT,   /* double (kernels, channels of the block, L): dL/dK */
     S4_BUFFER_SYSTEM_GRADIENT,   /* double, all channels: see s4_system_gradient_view */
     S4_BUFFER_CHUNK_SYSTEM,      /* dt (kept channels, s4_chunk_system): cpu/chunk.h */
-    S4_BUFFER_CHUNK_ROWS,        /* bytes (threads, s4_chunk_lane): scratch of chunk_forward and chunk_backward */
+    S4_BUFFER_CHUNK_ROWS,        /* bytes: scratch of chunk_forward and chunk_backward: CPU (threads, s4_chunk_lane), GPU
+                                  * lanes of s4_gpu_chunk_lane_doubles, then of s4_gpu_chunk_lane_elements */
     S4_BUFFER_CHUNK_SUMS,        /* double (channels of the block, s4_chunk_sums): gradients of the chunk matrices */
-    S4_BUFFER_CHUNK_SETUP,       /* double (threads, s4_chunk_setup): scratch of chunk_matrices and chunk_gradient */
+    S4_BUFFER_CHUNK_SETUP,       /* double (threads; GPU s4_gpu_chunk_setup_lanes; s4_chunk_setup): scratch of
+                                  * chunk_matrices and chunk_gradient */
     S4_BUFFER_COUNT
 } s4_buffer;
 
@@ -366,9 +369,11 @@ typedef struct s4_backend {
 
     /* optional: the chunked convolution, with states in and out; see S4_CHUNK_PANEL */
     s4_operation chunk_matrices; /* SYSTEM -> CHUNK_SYSTEM, channels of the block; scratch CHUNK_SETUP */
-    s4_operation chunk_forward;  /* u, CHUNK_SYSTEM, state_in -> y, state_out; scratch CHUNK_ROWS; STEP_SYSTEM, STEP_ROWS */
-    s4_operation chunk_backward; /* u, dy, CHUNK_SYSTEM, SYSTEM.d, states -> du, dstate_in, SYSTEM_GRADIENT.d, CHUNK_SUMS:
-                                  * of the whole batch; scratch CHUNK_ROWS, STATE_ROWS; STEP_SYSTEM */
+    s4_operation chunk_forward;  /* u, CHUNK_SYSTEM, state_in -> y, state_out; scratch CHUNK_ROWS; STEP_SYSTEM, STEP_ROWS;
+                                  * GPU: ROWS_U, ROWS_DY */
+    s4_operation chunk_backward; /* u, dy, CHUNK_SYSTEM, SYSTEM.d, states -> du, dstate_in; adds into SYSTEM_GRADIENT.d and
+                                  * CHUNK_SUMS; a block with row == 0 begins from zero; scratch CHUNK_ROWS, STATE_ROWS;
+                                  * STEP_SYSTEM; GPU: ROWS_U, ROWS_DY. CPU: whole batches only, for the same bits */
     s4_operation chunk_gradient; /* SYSTEM, CHUNK_SUMS -> SYSTEM_GRADIENT (all but d); scratch CHUNK_SETUP */
 
     /* optional, for layers: dA, dB (closed, see s4_layer_discrete), powers; conversion of the read-out */

@@ -31,6 +31,18 @@ static inline int64_t s4_ring_points(const s4_shape *s)
 /* CPU: rows that a thread has in ROWS_U: of several outputs, one more for their sum or product. */
 static inline int64_t s4_ring_rows(const s4_shape *s) { return s->channels > 1 ? 2 : 1; }
 
+static inline int64_t s4_chunk_count(const s4_shape *s) { return (s->length + s->chunk - 1) / s->chunk; }
+/* GPU: samples of a padded row of the convolution, and rows (b,h) that are padded at a time. */
+static inline int64_t s4_gpu_row_length(const s4_shape *s)
+{
+    return s->chunk ? s4_chunk_count(s) * s->chunk : s->fft_length;
+}
+static inline int64_t s4_gpu_row_lanes(const s4_shape *s)
+{
+    int64_t rows = s->block_batch * s->block_channels;
+    return s->chunk && rows < s->tile_rows ? rows : s->tile_rows;
+}
+
 /* CPU: reals from one staged row to the next; an odd number of cache lines, so that rows do not meet in one set. */
 static inline int64_t s4_stage_stride(const s4_shape *s) { return (s->length + 31) / 32 * 32 + 16; }
 
@@ -235,11 +247,13 @@ static inline int64_t s4_state_lane(const s4_shape *s)
 }
 
 /* On the GPU a lane of STATE_ROWS belongs to one row (b,h) in work: its sums, a state, two adjoints, and those states. As
- * many lanes as the device needs to be busy and some 60 MB hold. */
+ * many lanes as the device needs to be busy and some 60 MB hold. In chunks only the samples after the last whole one are
+ * met. */
+static inline int64_t s4_gpu_state_span(const s4_shape *s) { return s->chunk ? s->chunk : s->length; }
 static inline int64_t s4_gpu_state_lane(const s4_shape *s)
 {
-    int64_t stride = s4_state_stride(s->length);
-    return (s4_state_sums(s) + 3 + (s->length + stride - 1) / stride + stride + 1) * 2 * s->modes;
+    int64_t span = s4_gpu_state_span(s), stride = s4_state_stride(span);
+    return (s4_state_sums(s) + 3 + (span + stride - 1) / stride + stride + 1) * 2 * s->modes;
 }
 static inline int64_t s4_gpu_state_lanes(const s4_shape *s)
 {
@@ -275,7 +289,6 @@ static inline int64_t s4_step_system(const s4_shape *s)
 #define S4_CHUNK_KEPT 2048 /* states kept at a time, of all rows together */
 
 static inline int64_t s4_chunk_state(const s4_shape *s) { return 2 * ((s->modes + 7) / 8 * 8); }
-static inline int64_t s4_chunk_count(const s4_shape *s) { return (s->length + s->chunk - 1) / s->chunk; }
 /* A dense X is loaded once for all rows of a group. */
 static inline int64_t s4_chunk_group(const s4_shape *s)
 {
@@ -294,12 +307,24 @@ static inline int64_t s4_chunk_kept(const s4_shape *s)
     return count < kept ? (count + panel - 1) / panel * panel : kept;
 }
 
-/* Elements of the matrices of one channel. */
+/* Where the matrices of one channel begin, in elements, and where they end (cpu/chunk.h); training: what the way back
+ * multiplies with lies behind them in the same order. */
+typedef struct s4_chunk_system_parts {
+    int64_t power, into, out, kernel, end;
+} s4_chunk_system_parts;
+static inline s4_chunk_system_parts s4_chunk_system_parts_of(const s4_shape *s)
+{
+    int64_t state = s4_chunk_state(s);
+    s4_chunk_system_parts at = {0, 0, 0, 0, 0};
+    at.into = at.power + (s->mode == S4_MODE_DPLR ? state * state : 2 * state);
+    at.out = at.into + s->chunk * state;
+    at.kernel = at.out + s->channels * state * s->chunk;
+    at.end = at.kernel + s->channels * 2 * s->chunk;
+    return at;
+}
 static inline int64_t s4_chunk_system(const s4_shape *s)
 {
-    int64_t state = s4_chunk_state(s), trains = s->direction == S4_DIRECTION_TRAINING;
-    int64_t power = s->mode == S4_MODE_DPLR ? state * state : 2 * state;
-    return (1 + trains) * (power + state * s->chunk + s->channels * (state * s->chunk + 2 * s->chunk));
+    return s4_chunk_system_parts_of(s).end * (s->direction == S4_DIRECTION_TRAINING ? 2 : 1);
 }
 
 /* Bytes of scratch per thread: panels of the dtype, then states in double. */
@@ -312,14 +337,38 @@ static inline int64_t s4_chunk_lane(const s4_shape *s)
     return (elements * size + 8 * group * state * (3 + parts) + 63) / 64 * 64;
 }
 
+/* The same on the GPU, one lane a row (b,h) in work. Doubles: a state that is carried, the one that leaves and its adjoint;
+ * training: parts of sums of u dy of every output. Then, of the dtype, the states before its chunks; training: adjoints,
+ * too, and with states a padded row of du. */
+static inline int64_t s4_gpu_chunk_lane_doubles(const s4_shape *s)
+{
+    int64_t parts = s->direction == S4_DIRECTION_TRAINING ? s->channels * s4_skip_parts(s->length) : 0;
+    return s4_chunk_state(s) + 4 * s->modes + parts;
+}
+static inline int64_t s4_gpu_chunk_lane_elements(const s4_shape *s)
+{
+    int64_t states = s4_chunk_count(s) * s4_chunk_state(s);
+    if (s->direction != S4_DIRECTION_TRAINING) return states;
+    return 2 * states + (s->states ? s4_row_stride(s4_gpu_row_length(s)) : 0);
+}
+
 /* Doubles of the sums over rows and chunks of one channel: of U^T G and S^T G of every output, of U^T L and L^T S, L the
  * adjoints of the states that leave; and what the ends of rows inside a chunk give (cpu/states_backward.h). */
-static inline int64_t s4_chunk_sums(const s4_shape *s)
+typedef struct s4_chunk_sums_parts {
+    int64_t kernel, out, into, power, ends, end;
+} s4_chunk_sums_parts;
+static inline s4_chunk_sums_parts s4_chunk_sums_parts_of(const s4_shape *s)
 {
-    int64_t state = s4_chunk_state(s), power = s->mode == S4_MODE_DPLR ? state * state : state;
-    return s->channels * s->chunk * (s->chunk + state) + s->chunk * state + power +
-           (4 + 4 * s->rank + s->channels) * 2 * s->modes;
+    int64_t state = s4_chunk_state(s);
+    s4_chunk_sums_parts at = {0, 0, 0, 0, 0, 0};
+    at.out = at.kernel + s->channels * s->chunk * s->chunk;
+    at.into = at.out + s->channels * state * s->chunk;
+    at.power = at.into + s->chunk * state;
+    at.ends = at.power + (s->mode == S4_MODE_DPLR ? state * state : state);
+    at.end = at.ends + (4 + 4 * s->rank + s->channels) * 2 * s->modes;
+    return at;
 }
+static inline int64_t s4_chunk_sums(const s4_shape *s) { return s4_chunk_sums_parts_of(s).end; }
 
 /* Doubles of scratch per thread: rows of a step, and some more; of a chunk, powers of dA times dB, and C times powers;
  * DPLR: three matrices, training also dA to the powers 1, 2, 4 ... tau/2. */
@@ -329,6 +378,14 @@ static inline int64_t s4_chunk_setup(const s4_shape *s)
     int64_t state = s4_chunk_state(s), matrices = s->mode == S4_MODE_DPLR ? 3 : 0;
     for (int64_t power = 1; matrices && power < s->chunk; power *= 2) matrices += s->direction == S4_DIRECTION_TRAINING;
     return (S4_CHUNK_SETUP_ROWS + 2 + 2 * s->rank + 2 * s->chunk + matrices * state) * state;
+}
+/* On the GPU, channels that have such scratch at a time: as many as 128 MB hold. */
+static inline int64_t s4_gpu_chunk_setup_lanes(const s4_shape *s)
+{
+    int64_t lanes = ((int64_t)1 << 24) / s4_chunk_setup(s);
+    if (lanes > 1024) lanes = 1024;
+    if (lanes > s->block_channels) lanes = s->block_channels;
+    return lanes < 1 ? 1 : lanes;
 }
 
 #endif

@@ -12,7 +12,7 @@ static int64_t kernel_rows(const s4_shape *s, s4_place p)
 {
     return p == S4_PLACE_CPU && s->mode == S4_MODE_DPLR ? s->kernels : 1;
 }
-static int64_t row_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s->tile_rows; }
+static int64_t row_lanes(const s4_shape *s, s4_place p) { return p == S4_PLACE_CPU ? s->threads : s4_gpu_row_lanes(s); }
 static int64_t carries(const s4_shape *s) { return s->states || s->direction == S4_DIRECTION_STEP; } /* states */
 static int is_dplr(const s4_shape *s) { return s->mode == S4_MODE_DPLR; }
 static int64_t larger(int64_t a, int64_t b) { return a > b ? a : b; }
@@ -67,14 +67,15 @@ SIZE(kernel_bytes, dtype_bytes(s) * s->kernels * s->block_channels * s->kernel_l
 SIZE(spectrum_bytes, 2 * dtype_bytes(s) * kept(s) * s->channels * frequencies(s, p))
 static int64_t row_bytes(const s4_shape *s, s4_place p)
 {
+    if (p == S4_PLACE_CPU && s->chunk) return 0;
     return dtype_bytes(s) * row_lanes(s, p) *
-           (p == S4_PLACE_CPU ? 2 * s4_ring_points(s) : s4_row_stride(s->fft_length));
+           (p == S4_PLACE_CPU ? 2 * s4_ring_points(s) : s4_row_stride(s4_gpu_row_length(s)));
 }
 SIZE(rows_u_bytes, row_bytes(s, p) * (p == S4_PLACE_CPU ? s4_ring_rows(s) : 1))
 SIZE(turned_bytes, p == S4_PLACE_CPU ? dtype_bytes(s) * s->threads * s->stage_channels * s4_stage_stride(s) : 0)
 SIZE(rows_stage_bytes, turned_bytes(s, p) * (s->direction == S4_DIRECTION_TRAINING ? 2 : 1))
-/* A second row of every lane: of dy, or, on the GPU, of every output. */
-SIZE(second_rows_bytes, s->direction == S4_DIRECTION_TRAINING || (p == S4_PLACE_GPU && s->channels > 1)
+/* A second row of every lane: of dy, or, on the GPU, of every output; in chunks y never takes the place of u. */
+SIZE(second_rows_bytes, s->direction == S4_DIRECTION_TRAINING || (p == S4_PLACE_GPU && (s->channels > 1 || s->chunk))
                             ? row_bytes(s, p) * (p == S4_PLACE_GPU ? s->channels : 1)
                             : 0)
 SIZE(convolve_work_bytes, p == S4_PLACE_GPU ? larger(fft_work(s->tile_rows, s->fft_length, dtype_bytes(s)),
@@ -92,9 +93,11 @@ SIZE(gradient_spectrum_bytes,
 SIZE(kernel_gradient_bytes, 8 * s->kernels * s->block_channels * s->kernel_length)
 SIZE(system_gradient_bytes, 8 * s4_system_gradient_count(s))
 SIZE(chunk_system_bytes, dtype_bytes(s) * kept(s) * s4_chunk_system(s))
-SIZE(chunk_rows_bytes, s->threads * s4_chunk_lane(s))
+SIZE(chunk_rows_bytes, p == S4_PLACE_CPU ? s->threads * s4_chunk_lane(s)
+                                         : s4_gpu_row_lanes(s) * (8 * s4_gpu_chunk_lane_doubles(s) +
+                                                                  dtype_bytes(s) * s4_gpu_chunk_lane_elements(s)))
 SIZE(chunk_sums_bytes, 8 * s->block_channels * s4_chunk_sums(s))
-SIZE(chunk_setup_bytes, 8 * s->threads * s4_chunk_setup(s))
+SIZE(chunk_setup_bytes, 8 * (p == S4_PLACE_CPU ? s->threads : s4_gpu_chunk_setup_lanes(s)) * s4_chunk_setup(s))
 
 static const struct {
     const char *name;

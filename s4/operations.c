@@ -11,8 +11,9 @@
 #define BIT(buffer) (UINT64_C(1) << S4_BUFFER_##buffer)
 
 static s4_place at(const s4_placement *p, s4_stage stage) { return p->stage[stage]; }
-static int convolves(const s4_shape *s) { return s->fft_length > 0; }
+static int by_fft(const s4_shape *s) { return s->fft_length > 0; }
 static int chunked(const s4_shape *s) { return s->chunk > 0; }
+static int convolves(const s4_shape *s) { return by_fft(s) || chunked(s); }
 static int has_kernel(const s4_shape *s) { return s->kernel_length > 0 && !chunked(s); }
 
 #define WHEN(function, condition)                                        \
@@ -30,7 +31,7 @@ static int has_kernel(const s4_shape *s) { return s->kernel_length > 0 && !chunk
 #define STAGED(stage) (ON_GPU(stage) && s->tensors == S4_PLACE_CPU) /* samples come from the host, block by block */
 /* Whether something made by the set-up is read in another place. */
 #define SYSTEM_TRAVELS \
-    ((has_kernel(s) && APART(SETUP, KERNEL)) || ((convolves(s) || chunked(s)) && APART(SETUP, CONVOLVE)) || (STEPS && APART(SETUP, STEP)))
+    ((has_kernel(s) && APART(SETUP, KERNEL)) || (convolves(s) && APART(SETUP, CONVOLVE)) || (STEPS && APART(SETUP, STEP)))
 #define STEP_SYSTEM_TRAVELS ((s->states && APART(SETUP, CONVOLVE)) || (STEPS && APART(SETUP, STEP)))
 
 WHEN(always, 1)
@@ -40,31 +41,33 @@ WHEN(when_chunked, chunked(s))
 WHEN(when_chunked_resident, chunked(s) && s->resident)
 WHEN(when_chunked_again, chunked(s) && !s->resident)
 WHEN(when_chunked_trains, chunked(s) && TRAINS)
+WHEN(when_chunked_trains_on_cpu, chunked(s) && TRAINS && !ON_GPU(CONVOLVE))
+WHEN(when_chunked_trains_on_gpu, chunked(s) && TRAINS && ON_GPU(CONVOLVE))
 WHEN(when_chunked_trains_again, chunked(s) && TRAINS && !s->resident)
 WHEN(when_stepping, STEPS || s->states)
 WHEN(when_step, STEPS)
 WHEN(when_step_staged, STEPS && STAGED(STEP))
 WHEN(when_states, s->states && !chunked(s))
-WHEN(when_states_staged, s->states && !chunked(s) && STAGED(CONVOLVE))
+WHEN(when_states_staged, s->states && STAGED(CONVOLVE))
 WHEN(when_system_travels, SYSTEM_TRAVELS)
 WHEN(when_step_system_travels, STEP_SYSTEM_TRAVELS)
 WHEN(when_kernel, s->direction == S4_DIRECTION_KERNEL)
-WHEN(when_resident, convolves(s) && s->resident)
-WHEN(when_resident_moves, convolves(s) && s->resident && APART(KERNEL, CONVOLVE))
-WHEN(when_again, convolves(s) && !s->resident)
-WHEN(when_again_moves, convolves(s) && !s->resident && APART(KERNEL, CONVOLVE))
-WHEN(when_convolves, convolves(s))
+WHEN(when_resident, by_fft(s) && s->resident)
+WHEN(when_resident_moves, by_fft(s) && s->resident && APART(KERNEL, CONVOLVE))
+WHEN(when_again, by_fft(s) && !s->resident)
+WHEN(when_again_moves, by_fft(s) && !s->resident && APART(KERNEL, CONVOLVE))
+WHEN(when_by_fft, by_fft(s))
 WHEN(when_staged, convolves(s) && STAGED(CONVOLVE))
 WHEN(when_trains, TRAINS)
-WHEN(when_training, TRAINS && convolves(s))
-WHEN(when_training_again, TRAINS && convolves(s) && !s->resident)
-WHEN(when_training_again_moves, TRAINS && convolves(s) && !s->resident && APART(KERNEL, CONVOLVE))
-WHEN(when_training_staged, TRAINS && convolves(s) && STAGED(CONVOLVE))
-WHEN(when_training_moves, TRAINS && convolves(s) && APART(KERNEL, CONVOLVE))
-WHEN(when_states_train, TRAINS && convolves(s) && s->states)
-WHEN(when_states_train_staged, TRAINS && convolves(s) && s->states && STAGED(CONVOLVE))
-WHEN(when_states_train_move, TRAINS && convolves(s) && s->states && APART(SETUP, CONVOLVE))
-WHEN(when_gradients_travel, TRAINS && (APART(SETUP, KERNEL) || APART(SETUP, CONVOLVE)))
+WHEN(when_training, TRAINS && by_fft(s))
+WHEN(when_training_again, TRAINS && by_fft(s) && !s->resident)
+WHEN(when_training_again_moves, TRAINS && by_fft(s) && !s->resident && APART(KERNEL, CONVOLVE))
+WHEN(when_training_staged, TRAINS && STAGED(CONVOLVE))
+WHEN(when_training_moves, TRAINS && by_fft(s) && APART(KERNEL, CONVOLVE))
+WHEN(when_states_train, TRAINS && by_fft(s) && s->states)
+WHEN(when_states_train_staged, TRAINS && s->states && STAGED(CONVOLVE))
+WHEN(when_states_train_move, TRAINS && by_fft(s) && s->states && APART(SETUP, CONVOLVE))
+WHEN(when_gradients_travel, TRAINS && ((by_fft(s) && APART(SETUP, KERNEL)) || APART(SETUP, CONVOLVE)))
 WHEN(when_raw_gradients_travel, TRAINS && STAGED(SETUP))
 
 /* What operations of backward make. */
@@ -80,7 +83,12 @@ enum {
 #define MOVE_KERNEL S4_STAGE_KERNEL, COPY(MOVE), BIT(KERNEL)
 #define MAKE_SPECTRUM S4_STAGE_CONVOLVE, ENTRY(spectrum), \
     BIT(KERNEL) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(CONVOLVE_FFT_WORK)
-#define MAKE_CHUNKS S4_STAGE_CONVOLVE, ENTRY(chunk_matrices), BIT(SYSTEM) | BIT(CHUNK_SYSTEM) | BIT(CHUNK_SETUP)
+#define MAKE_CHUNKS S4_STAGE_CONVOLVE, ENTRY(chunk_matrices), \
+    BIT(SYSTEM) | BIT(CHUNK_SYSTEM) | BIT(CHUNK_SETUP) | BIT(FLAGS)
+#define CHUNKS_BACK S4_STAGE_CONVOLVE, ENTRY(chunk_backward), \
+    BIT(SYSTEM) | BIT(CHUNK_SYSTEM) | BIT(CHUNK_ROWS) | BIT(CHUNK_SUMS) | BIT(STEP_SYSTEM) | BIT(STATE_ROWS) | \
+        BIT(SYSTEM_GRADIENT) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(BLOCK_U) | BIT(BLOCK_DY) | BIT(BLOCK_OUT) | \
+        BIT(BLOCK_STATE) | BIT(BLOCK_DSTATE) | BIT(LENGTHS)
 #define UP_U(stage) S4_STAGE_##stage, COPY(U), BIT(STAGE_U) | BIT(BLOCK_U)
 #define UP_DY S4_STAGE_CONVOLVE, COPY(DY), BIT(STAGE_DY) | BIT(BLOCK_DY)
 #define UP_STATE(stage) S4_STAGE_##stage, COPY(STATE_IN), BIT(BLOCK_STATE)
@@ -111,13 +119,14 @@ const s4_operation_row s4_operation_rows[] = {
     {"move_kernel", PHASE(FORWARD), S4_LOOP_CHANNELS, MOVE_KERNEL, when_again_moves},
     {"spectrum", PHASE(FORWARD), S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_again},
     {"chunk_matrices", PHASE(FORWARD), S4_LOOP_CHANNELS, MAKE_CHUNKS, when_chunked_again},
-    {"chunk_forward", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(chunk_forward),
-     BIT(CHUNK_SYSTEM) | BIT(CHUNK_ROWS) | BIT(STEP_SYSTEM) | BIT(STEP_ROWS), when_chunked},
     {"upload_u", PHASE(FORWARD), S4_LOOP_BATCH, UP_U(CONVOLVE), when_staged},
     {"upload_state", PHASE(FORWARD), S4_LOOP_BATCH, UP_STATE(CONVOLVE), when_states_staged},
     {"convolve", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(convolve),
      BIT(SYSTEM) | BIT(SPECTRUM) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(ROWS_STAGE) | BIT(CONVOLVE_FFT_WORK) |
-         BIT(BLOCK_U) | BIT(BLOCK_OUT) | BIT(LENGTHS), when_convolves},
+         BIT(BLOCK_U) | BIT(BLOCK_OUT) | BIT(LENGTHS), when_by_fft},
+    {"chunk_forward", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(chunk_forward),
+     BIT(CHUNK_SYSTEM) | BIT(CHUNK_ROWS) | BIT(STEP_SYSTEM) | BIT(STEP_ROWS) | BIT(ROWS_U) | BIT(ROWS_DY) | BIT(BLOCK_U) |
+         BIT(BLOCK_OUT) | BIT(BLOCK_STATE) | BIT(LENGTHS), when_chunked},
     {"states", PHASE(FORWARD), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(states),
      BIT(STEP_SYSTEM) | BIT(STEP_ROWS) | BIT(BLOCK_U) | BIT(BLOCK_OUT) | BIT(BLOCK_STATE) | BIT(LENGTHS), when_states},
     {"download_y", PHASE(FORWARD), S4_LOOP_BATCH, DOWN_Y(CONVOLVE), when_staged},
@@ -128,6 +137,8 @@ const s4_operation_row s4_operation_rows[] = {
     {"kernel", BACKWARD(DU), S4_LOOP_CHANNELS, MAKE_KERNEL, when_training_again},
     {"move_kernel", BACKWARD(DU), S4_LOOP_CHANNELS, MOVE_KERNEL, when_training_again_moves},
     {"spectrum", BACKWARD(DU), S4_LOOP_CHANNELS, MAKE_SPECTRUM, when_training_again},
+    {"chunk_matrices", BACKWARD(DU | GRADIENTS | STATE), S4_LOOP_CHANNELS, MAKE_CHUNKS, when_chunked_trains_again},
+    {"chunk_backward", BACKWARD(DU | GRADIENTS | STATE), S4_LOOP_CHANNELS, CHUNKS_BACK, when_chunked_trains_on_cpu},
     {"upload_u", BACKWARD(GRADIENTS | STATE), S4_LOOP_BATCH, UP_U(CONVOLVE), when_training_staged},
     {"upload_dy", BACKWARD(DU | GRADIENTS | STATE), S4_LOOP_BATCH, UP_DY, when_training_staged},
     {"upload_state", BACKWARD(KERNEL | DU | STATE), S4_LOOP_BATCH, UP_STATE(CONVOLVE), when_states_train_staged},
@@ -139,6 +150,7 @@ const s4_operation_row s4_operation_rows[] = {
     {"states_backward", BACKWARD(KERNEL | DU | STATE), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, ENTRY(states_backward),
      BIT(SYSTEM) | BIT(STEP_SYSTEM) | BIT(STATE_ROWS) | BIT(STATE_SUMS) | BIT(BLOCK_U) | BIT(BLOCK_DY) | BIT(BLOCK_OUT) |
          BIT(BLOCK_STATE) | BIT(BLOCK_DSTATE) | BIT(LENGTHS), when_states_train},
+    {"chunk_backward", BACKWARD(DU | GRADIENTS | STATE), S4_LOOP_BATCH, CHUNKS_BACK, when_chunked_trains_on_gpu},
     {"download_du", BACKWARD(DU), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DU), BIT(STAGE_OUT) | BIT(BLOCK_OUT),
      when_training_staged},
     {"download_dstate", BACKWARD(STATE), S4_LOOP_BATCH, S4_STAGE_CONVOLVE, COPY(DSTATE_IN), BIT(BLOCK_DSTATE),
@@ -150,12 +162,8 @@ const s4_operation_row s4_operation_rows[] = {
     {"kernel_backward", BACKWARD(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_KERNEL, ENTRY(kernel_backward),
      BIT(SYSTEM) | BIT(KERNEL_ROWS) | BIT(KERNEL_TERMS) | BIT(KERNEL_ADJOINT) | BIT(KERNEL_FFT_WORK) |
          BIT(KERNEL_GRADIENT) | BIT(SYSTEM_GRADIENT), when_training},
-    {"chunk_matrices", BACKWARD(DU | GRADIENTS | STATE), S4_LOOP_CHANNELS, MAKE_CHUNKS, when_chunked_trains_again},
-    {"chunk_backward", BACKWARD(DU | GRADIENTS | STATE), S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, ENTRY(chunk_backward),
-     BIT(SYSTEM) | BIT(CHUNK_SYSTEM) | BIT(CHUNK_ROWS) | BIT(CHUNK_SUMS) | BIT(STEP_SYSTEM) | BIT(STATE_ROWS) |
-         BIT(SYSTEM_GRADIENT), when_chunked_trains},
     {"chunk_gradient", BACKWARD(KERNEL), S4_LOOP_CHANNELS, S4_STAGE_CONVOLVE, ENTRY(chunk_gradient),
-     BIT(SYSTEM) | BIT(CHUNK_SUMS) | BIT(CHUNK_SETUP) | BIT(SYSTEM_GRADIENT), when_chunked_trains},
+     BIT(SYSTEM) | BIT(CHUNK_SUMS) | BIT(CHUNK_SETUP) | BIT(SYSTEM_GRADIENT) | BIT(FLAGS), when_chunked_trains},
     {"move_gradients", BACKWARD(GRADIENTS), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(GRADIENTS), BIT(SYSTEM_GRADIENT),
      when_gradients_travel},
     {"move_state_sums", BACKWARD(KERNEL), S4_LOOP_ONCE, S4_STAGE_CONVOLVE, COPY(MOVE), BIT(STATE_SUMS),
@@ -211,6 +219,8 @@ uint64_t s4_operation_uses(const s4_operation_row *row, const s4_placement *plac
     return is_between_places(row) || s4_operation_place(row, placement) == place ? row->uses : 0;
 }
 
+s4_stage s4_gradient_stage(const s4_shape *s) { return chunked(s) ? S4_STAGE_CONVOLVE : S4_STAGE_KERNEL; }
+
 s4_place s4_operation_towards(const s4_operation_row *row, const s4_placement *placement)
 {
     return placement->stage[row->stage] == S4_PLACE_GPU ? S4_PLACE_CPU : S4_PLACE_GPU;
@@ -252,7 +262,7 @@ void s4_operation_moves(const s4_operation_row *row, const s4_shape *s, const s4
     case S4_TRANSFER_DSTATE_IN: down = states; break;
     case S4_TRANSFER_GRADIENTS: {
         int64_t *moved = placement->stage[S4_STAGE_SETUP] == S4_PLACE_GPU ? &up : &down;
-        if (placement->stage[S4_STAGE_KERNEL] != placement->stage[S4_STAGE_SETUP] && (s->wanted & S4_WANTED_KERNEL))
+        if (placement->stage[s4_gradient_stage(s)] != placement->stage[S4_STAGE_SETUP] && (s->wanted & S4_WANTED_KERNEL))
             *moved += rest;
         if (placement->stage[S4_STAGE_CONVOLVE] != placement->stage[S4_STAGE_SETUP] && (s->wanted & S4_WANTED_D))
             *moved += skips;

@@ -73,6 +73,8 @@ uint64_t s4_operation_uses(const s4_operation_row *row, const s4_placement *plac
  * `length` samples. */
 void s4_operation_moves(const s4_operation_row *row, const s4_shape *shape, const s4_placement *placement,
                         int64_t batch, int64_t length, int64_t *to_device, int64_t *to_host);
+/* The stage that makes gradients of the effective parameters, all but that of D. */
+s4_stage s4_gradient_stage(const s4_shape *shape);
 /* The place that a MOVE goes to. */
 s4_place s4_operation_towards(const s4_operation_row *row, const s4_placement *placement);
 /* The buffer of a MOVE. */

@@ -20,6 +20,7 @@
 #define TILE_ELEMENTS ((int64_t)1 << 22)
 #define STAGE_ELEMENTS ((int64_t)1 << 18) /* of a thread: a part of its cache */
 #define TILE_ROWS_MAX 256
+#define TILE_CHUNKED_ROWS_MAX 4096
 #define TILE_CHANNELS_MAX 64
 
 static int64_t clamp(int64_t value, int64_t low, int64_t high)
@@ -200,9 +201,9 @@ s4_status s4_problem_check(s4_problem *p, s4_shape *shape)
         int64_t line = p->dtype == S4_F32 ? 16 : 8; /* 64 bytes */
         shape->stage_channels = clamp(clamp(STAGE_ELEMENTS / s4_stage_stride(shape), line / 4, line), 1, p->d_model);
     }
-    if (by_fft)
-        shape->tile_rows = clamp(clamp(TILE_ELEMENTS / shape->fft_length / p->channels, 1, TILE_ROWS_MAX), 1,
-                                 p->batch * p->d_model);
+    if (convolves)
+        shape->tile_rows = clamp(clamp(TILE_ELEMENTS / s4_gpu_row_length(shape) / p->channels, 1,
+                                       by_fft ? TILE_ROWS_MAX : TILE_CHUNKED_ROWS_MAX), 1, p->batch * p->d_model);
     if (p->kernel_length)
         shape->tile_channels = clamp(clamp(TILE_ELEMENTS / p->kernel_length, 1, TILE_CHANNELS_MAX), 1, p->d_model);
     return S4_OK;

@@ -258,20 +258,49 @@ static s4_status compare_outputs(const step *s)
                                             : S4_OK;
 }
 
-static s4_status compare_input_gradients(const step *s)
+static s4_status compare_gradient_of_d(const step *s)
 {
     const s4_shape *shape = &s->call->plan->shape;
-    if (!strcmp(s->row->name, "states_backward")) {
-        int64_t sums = s4_state_sums(shape) * 2 * shape->modes;
-        S4_TRY(compare_states(s, "dstate_in", s->task->dstate_in, s->follower->dstate_in));
-        S4_TRY(compare_buffer(s, S4_BUFFER_STATE_SUMS, S4_F64, s->block->channel * sums, s->block->channels * sums));
-    } else if (s->call->wanted & S4_WANTED_D) {
-        const double *base = s->follower->buffer[CPU][S4_BUFFER_SYSTEM_GRADIENT];
-        const double *d = s4_system_gradient_view(shape, (double *)(uintptr_t)base).d;
-        for (int64_t c = 0; c < shape->channels; c++)
-            S4_TRY(compare_buffer(s, S4_BUFFER_SYSTEM_GRADIENT, S4_F64,
-                                  d - base + c * shape->d_model + s->block->channel, s->block->channels));
-    }
+    const double *base = s->follower->buffer[CPU][S4_BUFFER_SYSTEM_GRADIENT];
+    const double *d = s4_system_gradient_view(shape, (double *)(uintptr_t)base).d;
+    for (int64_t c = 0; c < shape->channels && (s->call->wanted & S4_WANTED_D); c++)
+        S4_TRY(compare_buffer(s, S4_BUFFER_SYSTEM_GRADIENT, S4_F64, d - base + c * shape->d_model + s->block->channel,
+                              s->block->channels));
+    return S4_OK;
+}
+
+static s4_status compare_input_gradients(const step *s)
+{
+    S4_TRY(compare_gradient_of_d(s));
+    return compare_samples(s, "du", s->task->du, 1);
+}
+
+static s4_status compare_state_gradients(const step *s)
+{
+    const s4_shape *shape = &s->call->plan->shape;
+    int64_t sums = s4_state_sums(shape) * 2 * shape->modes;
+    S4_TRY(compare_states(s, "dstate_in", s->task->dstate_in, s->follower->dstate_in));
+    S4_TRY(compare_buffer(s, S4_BUFFER_STATE_SUMS, S4_F64, s->block->channel * sums, s->block->channels * sums));
+    return compare_samples(s, "du", s->task->du, 1);
+}
+
+static s4_status compare_chunk_system(const step *s)
+{
+    const s4_shape *shape = &s->call->plan->shape;
+    int64_t size = s4_chunk_system(shape), first = shape->resident ? s->block->channel : 0;
+    return compare_buffer(s, S4_BUFFER_CHUNK_SYSTEM, shape->dtype, first * size, s->block->channels * size);
+}
+
+/* Of the sums those of M_C, M_B and X: of those of K, half is not used. */
+static s4_status compare_chunk_gradients(const step *s)
+{
+    const s4_shape *shape = &s->call->plan->shape;
+    const s4_chunk_sums_parts at = s4_chunk_sums_parts_of(shape);
+    S4_TRY(compare_gradient_of_d(s));
+    S4_TRY(compare_states(s, "dstate_in", s->task->dstate_in, s->follower->dstate_in));
+    for (int64_t i = 0; i < s->block->channels && (s->call->wanted & S4_WANTED_KERNEL); i++)
+        S4_TRY(compare_buffer(s, S4_BUFFER_CHUNK_SUMS, S4_F64, i * at.end + at.out,
+                              (s->call->wanted & S4_WANTED_SYSTEM ? at.ends : at.into) - at.out));
     return compare_samples(s, "du", s->task->du, 1);
 }
 
@@ -299,7 +328,11 @@ static const struct {
     {"states", compare_outputs},
     {"step", compare_outputs},
     {"convolve_backward", compare_input_gradients},
-    {"states_backward", compare_input_gradients},
+    {"states_backward", compare_state_gradients},
+    {"chunk_matrices", compare_chunk_system},
+    {"chunk_forward", compare_outputs},
+    {"chunk_backward", compare_chunk_gradients},
+    {"chunk_gradient", compare_system_gradient},
     {"correlate", compare_kernel_gradient},
     {"kernel_backward", compare_system_gradient},
     {"state_gradients", compare_system_gradient},

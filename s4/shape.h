@@ -39,7 +39,8 @@ typedef struct s4_shape {
     int resident;             /* spectra of all channels are kept */
     int64_t block_channels, block_batch;
     int64_t stage_channels;   /* CPU: channels of a (batch, time, channel) tensor that are turned at a time; else 0 */
-    int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length */
+    int64_t tile_rows;        /* GPU: rows (b,h) of one batched FFT of the convolution; constant for a length. Chunked: the
+                               * most that are in work */
     int64_t tile_channels;    /* GPU: channels of one batched FFT of the kernel; constant for a length */
     double rate;
     unsigned wanted;          /* training: bits of s4_wanted that a call may ask for: 0 for what is frozen */

@@ -112,7 +112,7 @@ static s4_status move_gradients(s4_call *call)
     s4_place set_up = placement->stage[S4_STAGE_SETUP];
     size_t skips = (size_t)(shape->d_model * shape->channels) * sizeof(double);
     size_t rest = (size_t)s4_system_gradient_count(shape) * sizeof(double) - skips;
-    if (placement->stage[S4_STAGE_KERNEL] != set_up && (call->wanted & S4_WANTED_KERNEL))
+    if (placement->stage[s4_gradient_stage(shape)] != set_up && (call->wanted & S4_WANTED_KERNEL))
         S4_TRY(move(call, S4_BUFFER_SYSTEM_GRADIENT, set_up, 0, rest));
     if (placement->stage[S4_STAGE_CONVOLVE] != set_up && (call->wanted & S4_WANTED_D))
         S4_TRY(move(call, S4_BUFFER_SYSTEM_GRADIENT, set_up, rest, skips));

@@ -78,8 +78,6 @@ static int makes_sense(const layer_shape *kind, int work)
 {
     const int chunked = works[work].algorithm == S4_ALGORITHM_CHUNKED;
     const int recurs = works[work].direction == S4_DIRECTION_STEP || works[work].states || chunked;
-    if (chunked && place_has_gpu())
-        return 0;
     if (recurs && (kind->bidirectional || kind->discretisation == S4_DSS))
         return 0;
     return works[work].step_mode == S4_STEP_LINEAR || kind->mode == S4_MODE_DPLR;

@@ -266,8 +266,7 @@ Test(chunked, refuses)
     must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_UNSUPPORTED, "rate_parity");
     problem.rate_parity = 0;
     must(s4_placement_parse("split", &problem.placement));
-    must_refuse(s4_plan_create(&problem, &plan), S4_ERROR_UNSUPPORTED, "gpu");
-    problem.algorithm = S4_ALGORITHM_AUTO;
+    problem.algorithm = S4_ALGORITHM_AUTO; /* prices are of a CPU */
     must(s4_plan_create(&problem, &plan));
     s4_plan_info info;
     must(s4_plan_describe(plan, &info));
@@ -416,7 +415,7 @@ Test(chunked, makes_no_kernel)
         problem.algorithm = S4_ALGORITHM_CHUNKED;
         problem.threads = 1;
         session s = session_open(context, &problem);
-        check(s.info.host_peak < 4 << 20, "%d bytes", (int)s.info.host_peak);
+        check(place_has_gpu() || s.info.host_peak < 4 << 20, "%d bytes", (int)s.info.host_peak);
         for (int64_t i = 0; i < s.info.operations; i++) {
             s4_operation_info o;
             must(s4_plan_operation(s.plan, i, &o));

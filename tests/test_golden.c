@@ -182,7 +182,7 @@ Test(golden, output)
 /* What chunks can do is what has states; a DPLR layer trains another leaf there. */
 static int in_chunks(s4_context *context, const golden_entry *entry, golden_case *g, s4_dtype dtype)
 {
-    if (place_has_gpu() || !g->state_in || g->input_length > g->length)
+    if (!g->state_in || g->input_length > g->length)
         return 0;
     s4_problem problem = problem_of(g->layer, S4_DIRECTION_FORWARD, dtype, g->batch, g->input_length, g->length);
     problem.algorithm = S4_ALGORITHM_CHUNKED;
@@ -209,8 +209,6 @@ static int in_chunks(s4_context *context, const golden_entry *entry, golden_case
 Test(golden, in_chunks)
 {
     const int compared = over_cases(in_chunks);
-    if (place_has_gpu())
-        cr_skip_test("placement %s: chunks are the CPU's", place_text());
     check(compared == 2 * CHUNKED_CASES, "%d compared, not %d", compared, 2 * CHUNKED_CASES);
 }
 

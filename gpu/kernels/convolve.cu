@@ -123,9 +123,12 @@ static inline __device__ crop_place<T> crop_place_of(const gpu_row_tile &t, cons
 {
     const row_place place = place_of(t, lane);
     const s4_strides &from = crop.from_strides, &to = crop.to_strides;
-    return {static_cast<const T *>(crop.from) + (place.b * from.batch + place.h * from.channel),
-            static_cast<T *>(crop.to) + (place.b * to.batch + place.h * to.channel + o * to.output),
-            crop.d + (o * crop.d_model + place.h), samples_that_count(t, place.b)};
+    crop_place<T> at = {nullptr, static_cast<T *>(crop.to), nullptr, samples_that_count(t, place.b)};
+    at.to += place.b * to.batch + place.h * to.channel + o * to.output;
+    if (!crop.outputs_from) return at;
+    at.from = static_cast<const T *>(crop.from) + (place.b * from.batch + place.h * from.channel);
+    at.d = crop.d + (o * crop.d_model + place.h);
+    return at;
 }
 
 template <typename T>
@@ -231,7 +234,7 @@ cudaError_t launch_crop(const gpu_row_tile &t, const void *rows, const gpu_crop 
 {
     const int64_t parts = grid_wide_parts(t.length);
     const cudaLaunchConfig_t config = grid_config(crop.outputs_to * t.count, parts, 0, stream);
-    return cudaLaunchKernelEx(&config, k_crop<T>, t, parts, s4_row_stride(t.fft_length), T(1 / double(t.fft_length)),
+    return cudaLaunchKernelEx(&config, k_crop<T>, t, parts, s4_row_stride(t.fft_length), T(crop.scale),
                               static_cast<const T *>(rows), crop);
 }
 template <typename T>
@@ -241,7 +244,7 @@ cudaError_t launch_crop_transposed(const gpu_row_tile &t, const void *rows, cons
     const cudaLaunchConfig_t config =
         grid_config(crop.outputs_to * squares, parts, square * square_pitch * sizeof(T), stream);
     return cudaLaunchKernelEx(&config, k_crop_transposed<T>, t, parts, s4_row_stride(t.fft_length), squares,
-                              T(1 / double(t.fft_length)), static_cast<const T *>(rows), crop);
+                              T(crop.scale), static_cast<const T *>(rows), crop);
 }
 
 } // namespace

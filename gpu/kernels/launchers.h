@@ -109,13 +109,14 @@ cudaError_t gpu_launch_pad_transposed(const gpu_row_tile *tile, const void *tens
 /* rows of output c = rows_u times spectrum (channels of the block, M, F), dt complex; rows may be rows_u if M = 1 */
 cudaError_t gpu_launch_multiply(const gpu_row_tile *tile, const void *spectrum, const void *rows_u, void *rows,
                                 cudaStream_t stream);
-/* to_o = rows_o / nf + sum over i of d[o + i] from_i, cut to T, 0 where samples do not count; d (M, d_model), from its
- * element of the block's first channel on. outputs_to or outputs_from is 1; then `to` may be `from`. */
+/* to_o = scale rows_o + sum over i of d[o + i] from_i, cut to T, 0 where samples do not count; d (M, d_model), from its
+ * element of the block's first channel on. outputs_to or outputs_from is 1, or outputs_from 0; then `to` may be `from`. */
 typedef struct gpu_crop {
     const void *from;
     void *to;
     s4_strides from_strides, to_strides;
     int64_t outputs_from, outputs_to;
+    double scale;
     const double *d;
     int64_t d_model;
 } gpu_crop;

@@ -84,7 +84,7 @@ typedef struct gpu_recurrence {
     s4_strides u_strides, y_strides, dy_strides, du_strides;
     const double *state_in, *dstate_out;
     double *state_out, *dstate_in;
-    int64_t state_batch;
+    int64_t state_batch, state_channel; /* doubles from one row, one channel of states to the next */
     double *scratch; /* count lanes, or NULL where all fits shared memory */
 } gpu_recurrence;
 
@@ -99,8 +99,10 @@ cudaError_t gpu_launch_absorb(const gpu_recurrence *recurrence, cudaStream_t str
 /* One of the two ways back over the same rows: along x, then along z. */
 typedef struct gpu_backward {
     s4_system system;
-    int64_t stride;    /* s4_state_stride */
+    int64_t span;      /* s4_gpu_state_span */
+    int64_t stride;    /* s4_state_stride of it */
     int64_t sums;      /* s4_state_sums */
+    int64_t sums_channel; /* doubles from one channel of the sums to the next */
     int64_t lane_size; /* s4_gpu_state_lane */
     int along_z;
     int begins, ends; /* the first, the last way of these rows */
@@ -109,8 +111,8 @@ typedef struct gpu_backward {
 
 /* du, dstate_in and, in the lanes, sums of every row. */
 cudaError_t gpu_launch_states_backward(const gpu_recurrence *recurrence, const gpu_backward *way, cudaStream_t stream);
-/* sums (H, s4_state_sums, N) of the rows' channels += those of the rows, b ascending; `from_zero`: instead of what was
- * there before their first row */
+/* sums (channels of the block; s4_state_sums, N) of the rows' channels += those of the rows, b ascending; `from_zero`:
+ * instead of what was there before their first row */
 cudaError_t gpu_launch_state_sums(const gpu_recurrence *recurrence, const gpu_backward *way, int from_zero, double *sums,
                                   cudaStream_t stream);
 
@@ -119,8 +121,13 @@ cudaError_t gpu_launch_state_sums(const gpu_recurrence *recurrence, const gpu_ba
 /* sums (H, row_count, N): the read-outs' from plain C to the leaf C~, and what dA^L between them gives to the others */
 cudaError_t gpu_launch_read_out_gradient(const gpu_model *model, const gpu_setup_tile *tile, int64_t row_count,
                                          const double *step_system, double *sums, cudaStream_t stream);
-/* gradient of the effective parameters += what the sums give */
-cudaError_t gpu_launch_state_gradients(const gpu_model *model, int64_t row_count, const double *sums,
+/* Sums (channels; s4_state_sums, N), `size` doubles from one channel to the next. */
+typedef struct gpu_channel_sums {
+    int64_t channel, channels, size;
+    const double *sums;
+} gpu_channel_sums;
+/* gradient of the effective parameters of these channels, all but d, += what the sums give, or, `anew`, = */
+cudaError_t gpu_launch_state_gradients(const gpu_model *model, const gpu_channel_sums *sums, int anew,
                                        const s4_system_gradient *gradient, cudaStream_t stream);
 
 #ifdef __cplusplus

@@ -6,21 +6,19 @@
  * The last is, transposed, the derivative of the power L at dA in the direction gX^T. So it is found as dA^L is, by
  * squares and products of pairs (Q, D) of a power and its derivative:
  *   square: D <- Q D + D Q, Q <- Q Q;   times dA: D <- D dA + Q gX^T, Q <- Q dA.
- * Through dA = (I - dt/2 A)^-1 (I + dt/2 A), whose inverse factor is (I + dA) / 2, it becomes
- *   Y = (I + dA)^T g dA (I + dA)^T / 2,   gA = dt/2 Y,
- * the same Y that states_backward.cu sums over samples: it is added to those sums.
+ * What it gives is added to the sums over samples (power_gradient.h).
  *
  * One block per channel, its matrices in a lane of scratch.
  */
-#include "gpu/kernels/set_up_lane.h"
+#include "gpu/kernels/power_gradient.h"
 
 namespace
 {
 
-/* Sums of one channel and the read-outs of its recurrence. */
+/* Sums of one channel, whose read_out is the gradient of the leaf, and the read-outs of its recurrence. */
 struct channel_sums {
-    double *mode, *along_p, *onto_p, *leaf; /* leaf (M,N): gradient of the read-outs */
-    const double *read_outs;                /* (M,N) */
+    sample_sums sums;
+    const double *read_outs; /* (M,N) */
 };
 
 /* Q and D of a power of dA, and one of scratch; which is which changes on the way. */
@@ -42,7 +40,8 @@ __device__ void add_direction(const gpu_model &m, const channel_sums &of, const 
     for (int64_t i = threadIdx.x / 32; i < state; i += gpu_warps)
         for (int64_t c = 0; c < m.shape.channels; c++) {
             double part = 0;
-            for (int64_t k = threadIdx.x % 32; k < state; k += 32) part += power[i * state + k] * of.leaf[c * state + k];
+            for (int64_t k = threadIdx.x % 32; k < state; k += 32)
+                part += power[i * state + k] * of.sums.read_out[c * state + k];
             for (int distance = 16; distance > 0; distance /= 2)
                 part += __shfl_xor_sync(0xffffffffu, part, distance);
             for (int64_t j = threadIdx.x % 32; j < state; j += 32)
@@ -58,7 +57,7 @@ __device__ void differentiate_power(const gpu_model &m, const channel_sums &of, 
     for (int64_t i = threadIdx.x; i < state * state; i += gpu_threads) {
         double sum = 0;
         for (int64_t c = 0; c < m.shape.channels; c++)
-            sum += of.leaf[c * state + i / state] * of.read_outs[c * state + i % state];
+            sum += of.sums.read_out[c * state + i / state] * of.read_outs[c * state + i % state];
         pair.derivative[i] = sum;
         pair.power[i] = dA[i];
     }
@@ -85,37 +84,6 @@ __device__ void differentiate_power(const gpu_model &m, const channel_sums &of, 
         }
 }
 
-/* Adds Y = transposed^T / 2 to the sums. */
-__device__ void add_to_sums(const gpu_model &m, const setup_lane &lane, int64_t h, const double *transposed,
-                            const channel_sums &of)
-{
-    const int64_t modes = m.shape.modes, state = 2 * modes;
-    for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
-        const double *re = transposed + n * state, *im = transposed + (modes + n) * state;
-        of.mode[n] += re[n] / 2;
-        of.mode[n] += im[modes + n] / 2;
-        of.mode[modes + n] += re[modes + n] / 2;
-        of.mode[modes + n] -= im[n] / 2;
-    }
-    double *p = lane.row, *along = lane.other, *dt_p = lane.signs;
-    for (int64_t r = 0; r < m.shape.rank; r++) {
-        for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
-            const complex_d of_mode = p_at(m.shape, m.system, h, r, n);
-            put_split(p, modes, n, of_mode);
-            put_split(dt_p, modes, n, dt_at(m.shape, m.system, h, n) * of_mode);
-        }
-        __syncthreads();
-        row_times_matrix(state, p, transposed, along);
-        for (int64_t i = threadIdx.x; i < state; i += gpu_threads) {
-            double onto = 0;
-            for (int64_t k = 0; k < state; k++) onto += transposed[i * state + k] * dt_p[k];
-            of.along_p[r * state + i] += along[i] / 2;
-            of.onto_p[r * state + i] += onto / 2;
-        }
-        __syncthreads(); /* the rows have been read */
-    }
-}
-
 __global__ void __launch_bounds__(gpu_threads, 2)
     k_read_out_gradient(gpu_model m, gpu_setup_tile t, int64_t row_count, const double *step_systems, double *sums)
 {
@@ -125,13 +93,10 @@ __global__ void __launch_bounds__(gpu_threads, 2)
     const setup_lane lane = setup_lane_view(s, t, blockIdx.x);
     const double *step_system = step_systems + h * t.step_system_size;
     channel_sums of;
-    of.mode = sums + h * row_count * state;
-    of.along_p = of.mode + 2 * state;
-    of.onto_p = of.along_p + s.rank * state;
-    of.leaf = of.onto_p + s.rank * state;
+    of.sums = sample_sums_view(s, sums + h * row_count * state);
     of.read_outs = step_system + (2 + 2 * s.rank) * state;
     double any = 0;
-    for (int64_t i = threadIdx.x; i < s.channels * state; i += gpu_threads) any += of.leaf[i] != 0;
+    for (int64_t i = threadIdx.x; i < s.channels * state; i += gpu_threads) any += of.sums.read_out[i] != 0;
     if (sum_for_all(any, shared) == 0) return; /* the leaf need not be plain C then */
 
     double *dA = lane.matrix[0];
@@ -143,14 +108,12 @@ __global__ void __launch_bounds__(gpu_threads, 2)
         dense_linear(s, linear, power, 0);
     }
     undo_factor(m, lane, h, power);
-    for (int64_t c = 0; c < s.channels; c++) solve(state, power, lane.pivots, true, of.leaf + c * state);
+    for (int64_t c = 0; c < s.channels; c++) solve(state, power, lane.pivots, true, of.sums.read_out + c * state);
 
     power_pair pair = {lane.matrix[1], lane.matrix[2], lane.matrix[3]};
     differentiate_power(m, of, dA, pair);
-    for (int64_t i = threadIdx.x; i < state; i += gpu_threads) dA[i * state + i] += 1;
-    matrix_product(int(state), dA, pair.derivative, pair.next, false, shared);
-    matrix_product(int(state), pair.next, dA, pair.power, false, shared);
-    add_to_sums(m, lane, h, pair.power, of);
+    double *const rows[3] = {lane.row, lane.other, lane.signs};
+    add_gradient_of_dA(m, h, dA, pair.derivative, pair.next, pair.power, rows, of.sums);
 }
 
 } // namespace

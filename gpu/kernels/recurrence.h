@@ -51,9 +51,14 @@ static inline __device__ int64_t length_of_row(const gpu_recurrence &r, const re
 {
     return r.lengths ? r.lengths[row.b] : r.length;
 }
+/* The first sample that is taken one by one: in chunks, the one after the last whole chunk. */
+static inline __device__ int64_t first_of_row(const gpu_recurrence &r, const recurrence_row &row)
+{
+    return r.shape.chunk ? length_of_row(r, row) / r.shape.chunk * r.shape.chunk : 0;
+}
 static inline __device__ int64_t state_offset(const gpu_recurrence &r, const recurrence_row &row)
 {
-    return row.b * r.state_batch + (row.h - r.channel) * 2 * r.shape.modes;
+    return row.b * r.state_batch + (row.h - r.channel) * r.state_channel;
 }
 
 /* Pairs of a caller's state, or zeros if it is NULL, into own modes of x, and back. */

@@ -1,6 +1,6 @@
 /*
- * From the sums over samples of a channel (states_backward.cu) to the gradients of its effective parameters, added to what
- * the kernel gave.
+ * From the sums over samples of a channel (sample_sums.h) to the gradients of its effective parameters, added to what the
+ * kernel gave, or made of them alone.
  *   Diagonal: dA = p, dB = w B by mode, and their discretisation back to Lambda and dt (diagonal_rules.h).
  *   DPLR: x_t+1 - x_t = dt (A (x_t + x_t+1) / 2 + B u) with Y = sum of left right^T:
  *     gA = dt/2 Y,  gB = dt sum of left u,  g dt_i = (Y A^T / 2 + sum of left u B^T)_ii,  A = Lambda - 2 sum of p p^T.
@@ -69,20 +69,30 @@ __device__ double finish_dplr(const gpu_model &m, int64_t h, int64_t n, const ch
     return g_dt;
 }
 
+__device__ void clear_mode(const s4_shape &s, int64_t h, int64_t n, const s4_system_gradient &gradient)
+{
+    store_pair(gradient.lambda, h * s.modes + n, {0, 0});
+    store_pair(gradient.b, h * s.modes + n, {0, 0});
+    for (int64_t r = 0; r < s.rank; r++) store_pair(gradient.p, (r * s.d_model + h) * s.modes + n, {0, 0});
+    for (int64_t c = 0; c < s.channels; c++) store_pair(gradient.c, (c * s.d_model + h) * s.modes + n, {0, 0});
+    if (s.dt_modes > 1) gradient.dt[h * s.dt_modes + n] = 0;
+}
+
 __global__ void __launch_bounds__(gpu_threads, 2)
-    k_state_gradients(gpu_model m, int64_t row_count, const double *all_sums, s4_system_gradient gradient)
+    k_state_gradients(gpu_model m, gpu_channel_sums of, int anew, s4_system_gradient gradient)
 {
     double *shared = reinterpret_cast<double *>(s4_shared);
     const s4_shape &s = m.shape;
-    const int64_t modes = s.modes, state = 2 * modes, h = blockIdx.x;
+    const int64_t modes = s.modes, state = 2 * modes, h = of.channel + blockIdx.x;
     channel_sums sums;
-    sums.mode = all_sums + h * row_count * state;
+    sums.mode = of.sums + blockIdx.x * of.size;
     sums.input = sums.mode + state;
     sums.along_p = sums.input + state;
     sums.onto_p = sums.along_p + s.rank * state;
     sums.read_out = sums.onto_p + s.rank * state;
     double g_dt = 0;
     for (int64_t n = threadIdx.x; n < modes; n += gpu_threads) {
+        if (anew) clear_mode(s, h, n, gradient);
         const double of_mode = s.mode == S4_MODE_DPLR ? finish_dplr(m, h, n, sums, gradient)
                                                       : finish_diagonal(m, h, n, sums, gradient);
         if (s.dt_modes > 1) gradient.dt[h * s.dt_modes + n] += of_mode;
@@ -93,14 +103,14 @@ __global__ void __launch_bounds__(gpu_threads, 2)
         }
     }
     g_dt = block_sum(g_dt, shared);
-    if (threadIdx.x == 0 && s.dt_modes == 1) gradient.dt[h] += g_dt;
+    if (threadIdx.x == 0 && s.dt_modes == 1) gradient.dt[h] = anew ? g_dt : gradient.dt[h] + g_dt;
 }
 
 } // namespace
 
-extern "C" cudaError_t gpu_launch_state_gradients(const gpu_model *model, int64_t row_count, const double *sums,
+extern "C" cudaError_t gpu_launch_state_gradients(const gpu_model *model, const gpu_channel_sums *sums, int anew,
                                                   const s4_system_gradient *gradient, cudaStream_t stream)
 {
-    const cudaLaunchConfig_t config = grid_config(model->shape.d_model, 1, gpu_warps * sizeof(double), stream);
-    return cudaLaunchKernelEx(&config, k_state_gradients, *model, row_count, sums, *gradient);
+    const cudaLaunchConfig_t config = grid_config(sums->channels, 1, gpu_warps * sizeof(double), stream);
+    return cudaLaunchKernelEx(&config, k_state_gradients, *model, *sums, anew, *gradient);
 }

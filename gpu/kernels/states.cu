@@ -2,7 +2,8 @@
  * States of a convolution: y_c[t] += 2 Re C_c dA^(t+1) x_0, the response to the state that enters; and the state that
  * leaves, the one after the last sample that counts.
  *
- * One warp per row takes all samples one after another, along x_0 alone and then along x_0 and u.
+ * One warp per row takes all samples one after another, along x_0 alone and then along x_0 and u. Of a row in chunks those
+ * after the last whole one are left: x_0 is the state before them.
  */
 #include "gpu/kernels/recurrence.h"
 
@@ -38,7 +39,7 @@ template <typename T> __global__ void __launch_bounds__(gpu_threads) k_absorb(gp
     const T *u = row_of_tensor<T>(r, row, r.u, r.u_strides);
     double *x = state_of_warp(r, row);
     load_state(r, row, r.state_in, x);
-    for (int64_t t = 0; t < length_of_row(r, row); t++)
+    for (int64_t t = first_of_row(r, row); t < length_of_row(r, row); t++)
         advance(r.shape, linear, double(u[t * r.u_strides.time]), x, x);
     store_state(r, row, x, r.state_out);
 }

@@ -5,15 +5,13 @@
  *   m_T = dL/dx_T,                      m_t = dA^T m_t+1                        along x
  *   m_t+1 += sum over c of dy_c[t] c,   m_t = dA^T m_t+1, from m_T = 0          along z
  *   du[t] += dB . m_t+1;   dL/dc += dy_c[t] z_t+1;   dL/dx_0 = m_0 of both.
- * What reaches dA and dB is the sum over samples of m_t+1 x_t^T and m_t+1 u[t]. A diagonal layer needs of these left
- * conj(right), mode by mode, and left u, with left = m_t+1 and right = x_t. A DPLR layer is an implicit step, whose
- * adjoint has left = (m_t+1 + m_t) / 2 and right = x_t + x_t+1 (along z, m_t+1 after dy was added), and needs left
- * (right . p_r) and right (left . dt p_r) besides.
+ * What reaches dA and dB is in sample_sums.h; along z with m_t+1 after dy was added.
  *
  * One warp per row. States are met in reverse: every stride-th is kept, the others are made again from the one before, a
- * stride at a time. A row's sums begin at zero; they are added to those of its channel afterwards, b ascending.
+ * stride at a time. A row's sums begin at zero; they are added to those of its channel afterwards, b ascending. Of a row
+ * in chunks only the samples after the last whole one are walked.
  */
-#include "gpu/kernels/recurrence.h"
+#include "gpu/kernels/sample_sums.h"
 
 namespace
 {
@@ -23,28 +21,24 @@ struct backward_lane {
     double *entering; /* (N): gradient of x_0 */
     double *kept;     /* (ceil(T / stride),N) */
     double *states;   /* (stride + 1,N) */
-    double *sums;     /* (s4_state_sums,N) at rest */
-    double *adjoint, *before;                       /* (N): m_t+1, m_t */
-    double *mode, *input, *along_p, *onto_p, *read_out; /* sums at work */
+    double *resting;  /* (s4_state_sums,N): sums at rest */
+    double *adjoint, *before; /* (N): m_t+1, m_t */
+    sample_sums sums;         /* at work */
 };
 
 __device__ backward_lane open_lane(const gpu_recurrence &r, const gpu_backward &w, const recurrence_row &row)
 {
-    const int64_t state = 2 * r.shape.modes, rank = r.shape.rank;
+    const int64_t state = 2 * r.shape.modes;
     double *base = r.scratch + row.number * w.lane_size;
     backward_lane lane;
-    lane.sums = base;
+    lane.resting = base;
     double *work = w.in_shared ? reinterpret_cast<double *>(s4_shared) + threadIdx.x / 32 * (w.sums + 2) * state : base;
-    lane.mode = work;
-    lane.input = lane.mode + state;
-    lane.along_p = lane.input + state;
-    lane.onto_p = lane.along_p + rank * state;
-    lane.read_out = lane.onto_p + rank * state;
+    lane.sums = sample_sums_view(r.shape, work);
     lane.adjoint = work + w.sums * state;
     lane.before = lane.adjoint + state;
     lane.entering = base + (w.sums + 2) * state;
     lane.kept = lane.entering + state;
-    lane.states = lane.kept + (r.shape.length + w.stride - 1) / w.stride * state;
+    lane.states = lane.kept + (w.span + w.stride - 1) / w.stride * state;
     return lane;
 }
 
@@ -54,8 +48,8 @@ __device__ void load_sums(const gpu_recurrence &r, const gpu_backward &w, const 
     for (int64_t i = 0; i < 2 * w.sums; i++)
         for (int64_t n = lane_of_thread(); n < r.shape.modes; n += 32) {
             const int64_t at = i * r.shape.modes + n;
-            if (w.begins) lane.mode[at] = 0;
-            else if (w.in_shared) lane.mode[at] = lane.sums[at];
+            if (w.begins) lane.sums.mode[at] = 0;
+            else if (w.in_shared) lane.sums.mode[at] = lane.resting[at];
         }
 }
 __device__ void store_sums(const gpu_recurrence &r, const gpu_backward &w, const backward_lane &lane)
@@ -63,7 +57,7 @@ __device__ void store_sums(const gpu_recurrence &r, const gpu_backward &w, const
     if (!w.in_shared) return;
     for (int64_t i = 0; i < 2 * w.sums; i++)
         for (int64_t n = lane_of_thread(); n < r.shape.modes; n += 32)
-            lane.sums[i * r.shape.modes + n] = lane.mode[i * r.shape.modes + n];
+            lane.resting[i * r.shape.modes + n] = lane.sums.mode[i * r.shape.modes + n];
 }
 
 /* One of the two ways back: along x, with u and du, or along z, with dy. */
@@ -121,7 +115,7 @@ __device__ void add_outputs(const gpu_recurrence &r, const backward_path<T> &pat
     for (int64_t c = 0; c < r.shape.channels; c++) {
         const double dy = double(path.dy[c * r.dy_strides.output + t * r.dy_strides.time]);
         const double *row = path.read_outs + c * state;
-        double *sum = lane.read_out + c * state;
+        double *sum = lane.sums.read_out + c * state;
         for (int64_t n = lane_of_thread(); n < modes; n += 32) {
             lane.adjoint[n] += dy * row[n];
             lane.adjoint[modes + n] += dy * row[modes + n];
@@ -138,74 +132,6 @@ __device__ void add_to_du(const gpu_recurrence &r, const backward_path<T> &path,
     const double added = inner_product(r.shape.modes, path.linear.b, lane.adjoint);
     T *du = path.du + t * r.du_strides.time;
     if (lane_of_thread() == 0) *du = T(double(*du) + added);
-}
-
-/* before = dA^T adjoint */
-__device__ void step_back(const s4_shape &s, const linear_rows &linear, const backward_lane &lane)
-{
-    const int64_t modes = s.modes, state = 2 * modes;
-    double inner[S4_RANK_MAX];
-    GPU_UNROLL
-    for (int i = 0; i < S4_RANK_MAX; i++)
-        inner[i] = i < s.rank ? inner_product(modes, linear.p + i * state, lane.adjoint) : 0;
-    for (int64_t n = lane_of_thread(); n < modes; n += 32) {
-        const complex_d m = {lane.adjoint[n], lane.adjoint[modes + n]};
-        complex_d earlier = conj(complex_d{linear.f[n], linear.f[modes + n]}) * m;
-        GPU_UNROLL
-        for (int i = 0; i < S4_RANK_MAX; i++)
-            if (i < s.rank) {
-                earlier.re -= linear.g[i * state + n] * inner[i];
-                earlier.im -= linear.g[i * state + modes + n] * inner[i];
-            }
-        put_split(lane.before, modes, n, earlier);
-    }
-}
-
-struct sample_pair {
-    complex_d left, right;
-};
-__device__ sample_pair pair_at(const s4_shape &s, const backward_lane &lane, const double *now, const double *next,
-                               int64_t n)
-{
-    const complex_d m = {lane.adjoint[n], lane.adjoint[s.modes + n]}, x = {now[n], now[s.modes + n]};
-    if (s.mode == S4_MODE_DIAG) return {m, x};
-    const complex_d before = {lane.before[n], lane.before[s.modes + n]}, after = {next[n], next[s.modes + n]};
-    return {{(m.re + before.re) / 2, (m.im + before.im) / 2}, {x.re + after.re, x.im + after.im}};
-}
-
-/* What one sample gives to dA and dB: m_t+1 in adjoint, m_t in before, x_t and x_t+1 in now and next. */
-__device__ void add_sample(const s4_shape &s, const s4_system &system, int64_t h, const backward_lane &lane,
-                           const double *now, const double *next, double u)
-{
-    const int64_t modes = s.modes, state = 2 * modes;
-    for (int64_t n = lane_of_thread(); n < modes; n += 32) {
-        const sample_pair at = pair_at(s, lane, now, next, n);
-        lane.mode[n] += at.left.re * at.right.re;
-        lane.mode[n] += at.left.im * at.right.im;
-        lane.mode[modes + n] += at.left.im * at.right.re;
-        lane.mode[modes + n] -= at.left.re * at.right.im;
-        lane.input[n] += at.left.re * u;
-        lane.input[modes + n] += at.left.im * u;
-    }
-    for (int64_t i = 0; i < s.rank; i++) {
-        double right_p = 0, left_p = 0;
-        for (int64_t n = lane_of_thread(); n < modes; n += 32) {
-            const sample_pair at = pair_at(s, lane, now, next, n);
-            const complex_d p = p_at(s, system, h, i, n);
-            right_p += at.right.re * p.re + at.right.im * p.im;
-            left_p += dt_at(s, system, h, n) * (at.left.re * p.re + at.left.im * p.im);
-        }
-        right_p = warp_total(right_p);
-        left_p = warp_total(left_p);
-        double *along = lane.along_p + i * state, *onto = lane.onto_p + i * state;
-        for (int64_t n = lane_of_thread(); n < modes; n += 32) {
-            const sample_pair at = pair_at(s, lane, now, next, n);
-            along[n] += right_p * at.left.re;
-            along[modes + n] += right_p * at.left.im;
-            onto[n] += left_p * at.right.re;
-            onto[modes + n] += left_p * at.right.im;
-        }
-    }
 }
 
 /* From m_T in lane.adjoint and x_0 in lane.states to m_0 in lane.adjoint, with all sums on the way. */
@@ -225,8 +151,9 @@ __device__ void walk_back(const gpu_recurrence &r, const gpu_backward &w, const 
         const double *now = lane.states + (t - first) * state, *next = now + state;
         if (path.dy) add_outputs(r, path, lane, t, next);
         if (path.du) add_to_du(r, path, lane, t);
-        step_back(r.shape, path.linear, lane);
-        if (!path.is_zero) add_sample(r.shape, w.system, path.h, lane, now, next, input_at(r, path, t));
+        step_back(r.shape, path.linear, lane.adjoint, lane.before);
+        const sample_step step = {lane.adjoint, lane.before, now, next};
+        if (!path.is_zero) add_sample(r.shape, w.system, path.h, lane.sums, step, input_at(r, path, t));
         double *const earlier = lane.before;
         lane.before = lane.adjoint;
         lane.adjoint = earlier;
@@ -244,13 +171,14 @@ __global__ void __launch_bounds__(gpu_threads, 2) k_states_backward(gpu_recurren
     path.linear = linear_of_row(r, row);
     path.read_outs = system_of_row(r, row) + (2 + 2 * s.rank) * 2 * s.modes;
     path.h = row.h;
-    path.length = length_of_row(r, row);
+    const int64_t first = first_of_row(r, row);
+    path.length = length_of_row(r, row) - first;
     path.is_zero = w.along_z && !r.state_in;
     if (w.along_z)
-        path.dy = row_of_tensor<T>(r, row, r.dy, r.dy_strides);
+        path.dy = row_of_tensor<T>(r, row, r.dy, r.dy_strides) + first * r.dy_strides.time;
     else {
-        path.u = row_of_tensor<T>(r, row, r.u, r.u_strides);
-        if (r.du) path.du = row_of_tensor<T>(r, row, r.du, r.du_strides);
+        path.u = row_of_tensor<T>(r, row, r.u, r.u_strides) + first * r.u_strides.time;
+        if (r.du) path.du = row_of_tensor<T>(r, row, r.du, r.du_strides) + first * r.du_strides.time;
     }
     load_sums(r, w, lane);
     load_state(r, row, w.along_z ? nullptr : r.dstate_out, lane.adjoint);
@@ -272,7 +200,7 @@ __global__ void __launch_bounds__(gpu_threads, 2) k_state_sums(gpu_recurrence r,
     const int64_t i = grid_element(parts), count = w.sums * 2 * r.shape.modes;
     if (i >= count) return;
     const int64_t channel = r.first / r.rows + grid_row(parts), begin = channel * r.rows; /* of the block; its first row */
-    double *out = sums + (r.channel + channel) * count + i;
+    double *out = sums + channel * w.sums_channel + i;
     double sum = from_zero && begin >= r.first ? 0 : *out;
     for (int64_t row = begin < r.first ? r.first : begin; row < begin + r.rows && row < r.first + r.count; row++)
         sum += r.scratch[(row - r.first) * w.lane_size + i];
