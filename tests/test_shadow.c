@@ -36,11 +36,12 @@ static s4_context *shadow_context(void)
 
 /* All that a direction has, with states where the layer has any. */
 static s4_status run(s4_context *context, s4_layer *layer, const layer_shape *shape, s4_direction direction,
-                     s4_dtype dtype, double spoilt)
+                     s4_dtype dtype, s4_step_mode mode, double spoilt)
 {
     const int64_t M = shape->channels ? shape->channels : 1, N = shape->d_state;
     s4_problem problem = problem_of(layer, direction, dtype, B, T, T);
     problem.states = !shape->bidirectional && direction != S4_DIRECTION_STEP && direction != S4_DIRECTION_KERNEL;
+    problem.step_mode = mode;
     if (direction == S4_DIRECTION_STEP && shape->bidirectional) return S4_OK;
     if (!session_offered(context, &problem)) return S4_OK;
     session s = session_open(context, &problem);
@@ -82,9 +83,24 @@ Test(shadow, places_agree)
                 about("shape %d, %s, %s", i, s4_direction_name((s4_direction)direction), s4_dtype_name((s4_dtype)dtype));
                 s4_layer *layer = layer_random(&shapes[i], 1);
                 if (direction == S4_DIRECTION_TRAINING) layer_make_trainable(context, layer, T);
-                must(run(context, layer, &shapes[i], (s4_direction)direction, (s4_dtype)dtype, 0));
+                must(run(context, layer, &shapes[i], (s4_direction)direction, (s4_dtype)dtype, S4_STEP_LINEAR, 0));
                 s4_layer_destroy(layer);
             }
+    s4_context_destroy(context);
+}
+
+/* Eigenvectors are the host's wherever the set-up is: what is made of them is compared. A is normal but for little. */
+Test(shadow, steps_in_eigenvectors)
+{
+    s4_context *context = shadow_context();
+    for (int dtype = S4_F32; dtype <= S4_F64; dtype++) {
+        about("%s", s4_dtype_name((s4_dtype)dtype));
+        s4_layer *layer = layer_random(&shapes[0], 1);
+        for (int64_t i = 0; i < layer_count(layer, S4_PARAMETER_P); i++) layer_data(layer, S4_PARAMETER_P)[i] *= 0.1;
+        must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+        must(run(context, layer, &shapes[0], S4_DIRECTION_STEP, (s4_dtype)dtype, S4_STEP_DIAGONAL, 0));
+        s4_layer_destroy(layer);
+    }
     s4_context_destroy(context);
 }
 
@@ -100,9 +116,9 @@ Test(shadow, a_sample_that_is_not_finite)
     char name[64];
     snprintf(name, sizeof name, "operation convolve: y[%d]", (1 * H + 2) * T);
     if (placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU)
-        must_refuse(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_F64, NAN), S4_ERROR_MISMATCH, name);
+        must_refuse(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_F64, S4_STEP_LINEAR, NAN), S4_ERROR_MISMATCH, name);
     else
-        must(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_F64, NAN));
+        must(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_F64, S4_STEP_LINEAR, NAN));
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }
