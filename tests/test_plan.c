@@ -355,7 +355,8 @@ Test(plan, steps_in_eigenvectors)
         int64_t down = setup_there ? system : 0;
         if (step_there) up += bytes_of(plan, &info, "step_system", S4_PLACE_CPU) + samples + states;
         if (step_there) down += samples * info.problem.channels + states;
-        check(info.to_device == up && info.to_host == down, "[%s] %lld bytes to the device, %lld to the host, not %lld, %lld",
+        check(info.to_device == up && info.to_host == down,
+              "[%s] %lld bytes to the device, %lld to the host, not %lld, %lld",
               about_text(), (long long)info.to_device, (long long)info.to_host, (long long)up, (long long)down);
         s4_plan_destroy(plan);
     }
