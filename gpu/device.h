@@ -106,11 +106,6 @@ void gpu_unprepare(s4_device *device, void *prepared);
 /* Transforms all rows of one tile. Two threads may do so with one `prepared` and different buffers. */
 s4_status gpu_transform_rows(const s4_task *task, gpu_transform which, void *rows, const char *operation);
 
-/* ---- set_up.c ------------------------------------------------------------------------------------------------- */
-
-/* Refuses what set-up cannot do here, if the plan has it on this place. */
-s4_status gpu_check_setup(const s4_shape *shape, const int64_t *bytes);
-
 /* ---- kernel.c, convolve.c ------------------------------------------------------------------------------------ */
 
 s4_status gpu_kernel(const s4_task *task);

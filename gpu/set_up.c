@@ -111,8 +111,8 @@ static s4_status read_out(const s4_task *task)
 
 /* ---- the system of the recurrence -------------------------------------------------------------------------------- */
 
-/* Read-outs of plain C to where the layout keeps them. It is in SYSTEM.c, except for a convolution of a DPLR layer: there
- * that is C~, and C is found again from the raw parameters. */
+/* Read-outs of plain C to where the layout keeps them. It is in SYSTEM.c, through the bandlimit already, except for a
+ * convolution of a DPLR layer: there that is C~, and C is found again from the raw parameters. */
 static s4_status place_read_outs(const s4_task *task, const gpu_model *model, int64_t rows_before)
 {
     const s4_shape *s = task->shape;
@@ -123,19 +123,9 @@ static s4_status place_read_outs(const s4_task *task, const gpu_model *model, in
     cv.out_channel = s4_step_system(s);
     cv.out = (double *)task->buffer[S4_BUFFER_STEP_SYSTEM] + rows_before * cv.out_row;
     cv.as_rows = 1;
-    return convert(task, model, &cv, "step system");
-}
-
-s4_status gpu_check_setup(const s4_shape *s, const int64_t *bytes)
-{
-    if (bytes[S4_BUFFER_RAW] <= 0 || s->direction != S4_DIRECTION_STEP) return S4_OK;
-    if (s->mode == S4_MODE_DPLR && s->step_mode == S4_STEP_DIAGONAL)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED,
-                              "step mode diagonal of dplr layers needs eigenvectors of dA, which are found on the host: "
-                              "place setup on the cpu, or use step mode linear or dense");
-    if (s->mode == S4_MODE_DIAG && s->step_mode == S4_STEP_DENSE)
-        return gpu_host->fail(S4_ERROR_UNSUPPORTED, "step mode dense is not offered for diag layers; linear is");
-    return S4_OK;
+    gpu_model given = *model;
+    if (in_system) given.raw.bandlimit = 0;
+    return convert(task, &given, &cv, "step system");
 }
 
 /* One way to do a step. */

@@ -331,7 +331,7 @@ typedef struct s4_backend {
     s4_status (*wait)(s4_device *device, s4_queue *queue, s4_lane lane, int event);
     s4_status (*await)(s4_device *device, s4_queue *queue, int event);
     s4_status (*synchronise)(s4_device *device, s4_queue *queue); /* the host waits for all lanes; asynchronous errors */
-    /* optional: after synchronise, what operations of this queue found: reads FLAGS and begins anew. S4_ERROR_NOT_FINITE,
+    /* optional: what operations of this queue found so far, waited for: reads FLAGS and begins anew. S4_ERROR_NOT_FINITE,
      * S4_ERROR_SINGULAR with a text, as the CPU place says it at once. */
     s4_status (*check)(s4_device *device, s4_queue *queue, const s4_shape *shape, void *const *buffer);
 

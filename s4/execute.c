@@ -254,6 +254,14 @@ static int goes_on(const s4_call *call, s4_phase phase)
            (phase == S4_PHASE_FORWARD || phase == S4_PHASE_BACKWARD || phase == S4_PHASE_STEP);
 }
 
+s4_status s4_execute_check(const s4_call *call)
+{
+    const s4_plan *plan = call->plan;
+    const s4_backend *gpu = plan->backend[S4_PLACE_GPU];
+    if (!gpu->check) return S4_OK;
+    return gpu->check(plan->device[S4_PLACE_GPU], call->workspace->queue, &plan->shape, call->buffer[S4_PLACE_GPU]);
+}
+
 s4_status s4_execute(s4_call *call, s4_phase phase)
 {
     const s4_plan *plan = call->plan;
@@ -273,5 +281,5 @@ s4_status s4_execute(s4_call *call, s4_phase phase)
     if (status) return settle(call, status);
     if (goes_on(call, phase)) return S4_OK;
     S4_TRY(gpu->synchronise(plan->device[S4_PLACE_GPU], queue));
-    return gpu->check ? gpu->check(plan->device[S4_PLACE_GPU], queue, &plan->shape, call->buffer[S4_PLACE_GPU]) : S4_OK;
+    return s4_execute_check(call);
 }

@@ -40,6 +40,9 @@ struct s4_call {
 /* Runs the operations of a phase, block by block. */
 s4_status s4_execute(s4_call *call, s4_phase phase);
 
+/* What operations on the device found so far, waited for. */
+s4_status s4_execute_check(const s4_call *call);
+
 /* Runs one entry of the CPU place for a block, and nothing around it. */
 s4_status s4_execute_operation(s4_call *call, const s4_operation_row *row, const s4_block *block);
 

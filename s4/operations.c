@@ -29,9 +29,12 @@ static int has_kernel(const s4_shape *s) { return s->kernel_length > 0 && !chunk
 #define ON_GPU(stage) (PLACE_OF(stage) == S4_PLACE_GPU)
 #define APART(one, other) (PLACE_OF(one) != PLACE_OF(other))
 #define STAGED(stage) (ON_GPU(stage) && s->tensors == S4_PLACE_CPU) /* samples come from the host, block by block */
+/* Eigen-decompositions belong to the place of init; steps in eigenvectors of dA are set up there where the rest is not. */
+#define EIGEN_APART (s->mode == S4_MODE_DPLR && s->step_mode == S4_STEP_DIAGONAL && APART(SETUP, INIT))
 /* Whether something made by the set-up is read in another place. */
 #define SYSTEM_TRAVELS \
-    ((has_kernel(s) && APART(SETUP, KERNEL)) || (convolves(s) && APART(SETUP, CONVOLVE)) || (STEPS && APART(SETUP, STEP)))
+    ((has_kernel(s) && APART(SETUP, KERNEL)) || (convolves(s) && APART(SETUP, CONVOLVE)) || \
+     (STEPS && APART(SETUP, STEP)) || EIGEN_APART)
 #define STEP_SYSTEM_TRAVELS ((s->states && APART(SETUP, CONVOLVE)) || (STEPS && APART(SETUP, STEP)))
 
 WHEN(always, 1)
@@ -44,13 +47,15 @@ WHEN(when_chunked_trains, chunked(s) && TRAINS)
 WHEN(when_chunked_trains_on_cpu, chunked(s) && TRAINS && !ON_GPU(CONVOLVE))
 WHEN(when_chunked_trains_on_gpu, chunked(s) && TRAINS && ON_GPU(CONVOLVE))
 WHEN(when_chunked_trains_again, chunked(s) && TRAINS && !s->resident)
-WHEN(when_stepping, STEPS || s->states)
+WHEN(when_stepping, (STEPS || s->states) && !EIGEN_APART)
+WHEN(when_eigen, EIGEN_APART)
+WHEN(when_eigen_travels, EIGEN_APART && APART(INIT, STEP))
 WHEN(when_step, STEPS)
 WHEN(when_step_staged, STEPS && STAGED(STEP))
 WHEN(when_states, s->states && !chunked(s))
 WHEN(when_states_staged, s->states && STAGED(CONVOLVE))
 WHEN(when_system_travels, SYSTEM_TRAVELS)
-WHEN(when_step_system_travels, STEP_SYSTEM_TRAVELS)
+WHEN(when_step_system_travels, STEP_SYSTEM_TRAVELS && !EIGEN_APART)
 WHEN(when_kernel, s->direction == S4_DIRECTION_KERNEL)
 WHEN(when_resident, by_fft(s) && s->resident)
 WHEN(when_resident_moves, by_fft(s) && s->resident && APART(KERNEL, CONVOLVE))
@@ -104,6 +109,9 @@ const s4_operation_row s4_operation_rows[] = {
     {"step_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, ENTRY(step_system),
      BIT(RAW) | BIT(SYSTEM) | BIT(SETUP_MATRICES) | BIT(STEP_SYSTEM) | BIT(FLAGS), when_stepping},
     {"move_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(MOVE), BIT(SYSTEM), when_system_travels},
+    {"step_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_INIT, ENTRY(step_system),
+     BIT(SYSTEM) | BIT(SETUP_MATRICES) | BIT(STEP_SYSTEM), when_eigen},
+    {"move_step_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_INIT, COPY(MOVE), BIT(STEP_SYSTEM), when_eigen_travels},
     {"move_step_system", PHASE(REFRESH), S4_LOOP_ONCE, S4_STAGE_SETUP, COPY(MOVE), BIT(STEP_SYSTEM),
      when_step_system_travels},
     {"kernel", PHASE(REFRESH), S4_LOOP_CHANNELS, MAKE_KERNEL, when_resident},

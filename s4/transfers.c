@@ -42,7 +42,8 @@ static s4_status move(s4_call *call, s4_buffer buffer, s4_place towards, size_t 
     return towards == GPU ? copy_bytes(call, GPU, device, host, bytes) : copy_bytes(call, CPU, host, device, bytes);
 }
 
-/* Parts of SYSTEM and the parameters they are made from. */
+/* Parts of SYSTEM and the parameters they are made from. The host computes with what it gets next: what is wrong with the
+ * parameters is told before, not by what becomes of them. */
 static s4_status move_system(s4_call *call, s4_place towards)
 {
     const s4_shape *shape = &call->plan->shape;
@@ -65,7 +66,7 @@ static s4_status move_system(s4_call *call, s4_place towards)
         size_t offset = (size_t)((const char *)parts[i].begin - base), end = (size_t)((const char *)parts[i].end - base);
         if (call->changed & parts[i].made_from) S4_TRY(move(call, S4_BUFFER_SYSTEM, towards, offset, end - offset));
     }
-    return S4_OK;
+    return towards == CPU ? s4_execute_check(call) : S4_OK;
 }
 
 static s4_status move_buffer(s4_call *call, const s4_operation_row *row, const s4_block *block)

@@ -7,6 +7,7 @@
 #include "chunked.h"
 #include "expect.h"
 #include "naive.h"
+#include "place.h"
 #include "tolerances.h"
 
 static const int64_t lengths[] = {1, 2, 3, 8, 31, 32, 64, 65, 200};

@@ -9,6 +9,7 @@
 #include "chunked.h"
 #include "derivative.h"
 #include "expect.h"
+#include "place.h"
 #include "tolerances.h"
 
 /* Differences at steps of 1e-3, extrapolated to sixth order, of a loss that is good to 1e-14. */

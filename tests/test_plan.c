@@ -305,6 +305,63 @@ static char *report(const s4_plan *plan, s4_report_format format)
     return text;
 }
 
+static int64_t bytes_of(const s4_plan *plan, const s4_plan_info *info, const char *name, s4_place place)
+{
+    for (int64_t i = 0; i < info->buffers; i++) {
+        s4_buffer_info b;
+        must(s4_plan_buffer(plan, i, &b));
+        if (b.place == place && !strcmp(b.name, name)) return b.bytes;
+    }
+    return 0;
+}
+
+/* The operations of the refresh of steps in eigenvectors, which are found on the host, and what travels for them. */
+Test(plan, steps_in_eigenvectors)
+{
+    static const struct {
+        const char *placement, *refresh;
+    } cases[] = {
+        {"cpu", "transform cpu, read_out cpu, step_system cpu"},
+        {"step=gpu", "transform cpu, read_out cpu, step_system cpu, move_system gpu, move_step_system gpu"},
+        {"setup=gpu", "upload_raw gpu, transform gpu, read_out gpu, move_system gpu, step_system cpu"},
+        {"setup=gpu,step=gpu",
+         "upload_raw gpu, transform gpu, read_out gpu, move_system gpu, step_system cpu, move_step_system gpu"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        about("%s", cases[i].placement);
+        s4_problem problem = plan_problem(S4_DIRECTION_STEP);
+        problem.step_mode = S4_STEP_DIAGONAL;
+        must(s4_placement_parse(cases[i].placement, &problem.placement));
+        const int setup_there = problem.placement.stage[S4_STAGE_SETUP] == S4_PLACE_GPU;
+        const int step_there = problem.placement.stage[S4_STAGE_STEP] == S4_PLACE_GPU;
+        s4_plan *plan;
+        s4_plan_info info;
+        must(s4_plan_create(&problem, &plan));
+        must(s4_plan_describe(plan, &info));
+        char refresh[256] = "";
+        for (int64_t j = 0; j < info.operations; j++) {
+            s4_operation_info o;
+            must(s4_plan_operation(plan, j, &o));
+            if (strcmp(o.phase, "refresh")) continue;
+            const size_t used = strlen(refresh);
+            snprintf(refresh + used, sizeof refresh - used, "%s%s %s", used ? ", " : "", o.name, s4_place_name(o.place));
+        }
+        check(!strcmp(refresh, cases[i].refresh), "[%s] the refresh is: %s", about_text(), refresh);
+        /* u and states go to steps on the device, y and states come back. */
+        const int64_t samples = 4 * info.problem.batch * info.problem.d_model * info.problem.length;
+        const int64_t states = 8 * info.problem.batch * info.problem.d_model * info.problem.d_state;
+        const int64_t system = bytes_of(plan, &info, "system", S4_PLACE_CPU);
+        int64_t up = setup_there ? bytes_of(plan, &info, "raw", S4_PLACE_GPU) : step_there ? system : 0;
+        int64_t down = setup_there ? system : 0;
+        if (step_there) up += bytes_of(plan, &info, "step_system", S4_PLACE_CPU) + samples + states;
+        if (step_there) down += samples * info.problem.channels + states;
+        check(info.to_device == up && info.to_host == down,
+              "[%s] %lld bytes to the device, %lld to the host, not %lld, %lld",
+              about_text(), (long long)info.to_device, (long long)info.to_host, (long long)up, (long long)down);
+        s4_plan_destroy(plan);
+    }
+}
+
 static void check_json(const s4_plan *plan, const s4_plan_info *info)
 {
     char *text = report(plan, S4_REPORT_JSON);

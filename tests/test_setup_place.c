@@ -227,9 +227,49 @@ Test(setup_place, powers_of_large_layers)
     s4_context_destroy(context);
 }
 
+static const char *const step_placements[] = {"gpu",      "split", "setup=gpu",
+                                              "step=gpu", "setup=gpu,step=cpu", "init=gpu,setup=gpu,step=gpu"};
+enum { PLACES = sizeof step_placements / sizeof step_placements[0] };
+
+/* One more call of steps at each place against the CPU's. */
+static void compare_steps(const sample *p, session *cpu, session *gpu, const char *changed)
+{
+    const s4_problem *problem = &cpu->info.problem;
+    double *x = numbers_copy(p->states, p->x0);
+    const double *y = session_step(cpu, p->layer, 0, 0, p->u, x);
+    for (int k = 0; k < PLACES; k++) {
+        about("%s, N = %d, rank %d, %s changed, placement %s", s4_step_mode_name(problem->step_mode),
+              (int)problem->d_state, (int)problem->rank, changed, step_placements[k]);
+        double *gx = numbers_copy(p->states, p->x0);
+        expect_close("y", p->outputs, session_step(&gpu[k], p->layer, 0, 0, p->u, gx), y, TOLERANCE_PLACE, 0);
+        expect_close("state", p->states, gx, x, TOLERANCE_PLACE, 0);
+    }
+}
+
+/* At each place, and again after changes of one parameter alone. */
+static void compare_places_of_steps(s4_context *context, const sample *p, s4_step_mode mode)
+{
+    static const s4_parameter changed[] = {S4_PARAMETER_C, S4_PARAMETER_D, S4_PARAMETER_INV_DT};
+    s4_problem problem = problem_of(p->layer, S4_DIRECTION_STEP, S4_F64, p->B, p->T, 0);
+    problem.step_mode = mode;
+    const s4_problem cpu = place_at(problem, "cpu");
+    session s = session_open(context, &cpu), g[PLACES];
+    for (int k = 0; k < PLACES; k++) {
+        const s4_problem gpu = place_at(problem, step_placements[k]);
+        g[k] = session_open(context, &gpu);
+    }
+    compare_steps(p, &s, g, "all");
+    for (int i = 0; i < 3; i++) {
+        layer_data(p->layer, changed[i])[0] *= 0.75;
+        must(s4_layer_changed(p->layer, 1u << changed[i]));
+        compare_steps(p, &s, g, s4_parameter_name(changed[i]));
+    }
+    session_close(&s);
+    for (int k = 0; k < PLACES; k++) session_close(&g[k]);
+}
+
 Test(setup_place, steps)
 {
-    static const char *const placements[] = {"setup=gpu", "step=gpu", "setup=gpu,step=gpu"};
     require_gpu();
     s4_context *context = context_open();
     for (int i = 0; i < SHAPES; i++)
@@ -237,23 +277,32 @@ Test(setup_place, steps)
             for (int stored = 0; stored < 2; stored++) {
                 if (shapes[i].mode == S4_MODE_DIAG && (mode == S4_STEP_DENSE || stored)) continue;
                 sample p = sample_open(context, i, stored ? 11 : 0, 9);
-                s4_problem problem = problem_of(p.layer, S4_DIRECTION_STEP, S4_F64, p.B, p.T, 0);
-                problem.step_mode = (s4_step_mode)mode;
-                const s4_problem cpu = place_at(problem, "cpu");
-                session s = session_open(context, &cpu);
-                double *x = numbers_copy(p.states, p.x0);
-                const double *y = session_step(&s, p.layer, 0, 0, p.u, x);
-                session_close(&s);
-                for (int k = 0; k < 3; k++) {
-                    const s4_problem gpu = place_at(problem, placements[k]);
-                    session g = session_open(context, &gpu);
-                    double *gx = numbers_copy(p.states, p.x0);
-                    expect_close("y", p.outputs, session_step(&g, p.layer, 0, 0, p.u, gx), y, TOLERANCE_PLACE, 0);
-                    expect_close("state", p.states, gx, x, TOLERANCE_PLACE, 0);
-                    session_close(&g);
-                }
+                compare_places_of_steps(context, &p, (s4_step_mode)mode);
                 s4_layer_destroy(p.layer);
             }
+    s4_context_destroy(context);
+}
+
+/* A is normal but for little: the eigenvectors of dA are far enough from one another. */
+static void decouple(s4_layer *layer)
+{
+    for (int64_t i = 0; i < layer_count(layer, S4_PARAMETER_P); i++) layer_data(layer, S4_PARAMETER_P)[i] *= 0.1;
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+}
+
+/* Found on the host, wherever the rest of the set-up is. */
+Test(setup_place, steps_in_eigenvectors)
+{
+    require_gpu();
+    s4_context *context = context_open();
+    for (int i = 0; i < SHAPES; i++)
+        for (int stored = 0; stored < 2; stored++) {
+            if (shapes[i].mode == S4_MODE_DIAG && stored) continue;
+            sample p = sample_open(context, i, stored ? 11 : 0, 9);
+            decouple(p.layer);
+            compare_places_of_steps(context, &p, S4_STEP_DIAGONAL);
+            s4_layer_destroy(p.layer);
+        }
     s4_context_destroy(context);
 }
 
@@ -345,8 +394,32 @@ Test(setup_place, states_of_one_sample)
     s4_context_destroy(context);
 }
 
+/* What the set-up on the device makes for operations there, and for those of the host that come next. */
+typedef struct set_up {
+    const char *name;
+    s4_direction direction;
+    s4_step_mode mode;
+    const char *placement;
+} set_up;
+
+static const set_up set_ups[] = {
+    {"kernel on the host", S4_DIRECTION_KERNEL, S4_STEP_LINEAR, "setup=gpu"},
+    {"kernel on the device", S4_DIRECTION_KERNEL, S4_STEP_LINEAR, "gpu"},
+    {"convolution on the host", S4_DIRECTION_FORWARD, S4_STEP_LINEAR, "setup=gpu"},
+    {"steps on the host", S4_DIRECTION_STEP, S4_STEP_DIAGONAL, "setup=gpu"},
+    {"steps on the device", S4_DIRECTION_STEP, S4_STEP_DIAGONAL, "setup=gpu,step=gpu"},
+};
+#define SET_UPS ((int)(sizeof set_ups / sizeof set_ups[0]))
+
+static s4_problem problem_of_set_up(const set_up *of, s4_layer *layer, int64_t length)
+{
+    s4_problem problem = problem_of(layer, of->direction, S4_F64, 1, length, length);
+    problem.step_mode = of->mode;
+    return place_at(problem, of->placement);
+}
+
 /* The first of what is wrong is told by name and place, and the plan works again once it is right. */
-Test(setup_place, wrong_parameters)
+static void refuse_wrong_parameters(s4_context *context, const set_up *of)
 {
     static const struct {
         s4_parameter which;
@@ -366,15 +439,12 @@ Test(setup_place, wrong_parameters)
         {S4_PARAMETER_INV_DT, 0, -800, S4_ERROR_ARGUMENT, "kernel.inv_dt[0] = -800 "},
         {S4_PARAMETER_A_REAL, 6, 1000.5, S4_ERROR_NOT_FINITE, "kernel.A_real[6] = 1000.5 "},
     };
-    require_gpu();
-    s4_context *context = context_open();
     const layer_shape shape = {.d_model = 3, .d_state = 8, .rank = 1, .plain_transforms = 1};
     s4_layer *layer = layer_random(&shape, 4);
-    const s4_problem problem =
-        place_at(problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, 16, 16), "setup=gpu");
+    const s4_problem problem = problem_of_set_up(of, layer, 16);
     session s = session_open(context, &problem);
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
-        about("case %d", (int)i);
+        about("%s, case %d", of->name, (int)i);
         double *value = layer_data(layer, cases[i].which) + cases[i].index, was = *value;
         *value = cases[i].value;
         must(s4_layer_changed(layer, S4_PARAMETER_ALL));
@@ -385,6 +455,13 @@ Test(setup_place, wrong_parameters)
     }
     session_close(&s);
     s4_layer_destroy(layer);
+}
+
+Test(setup_place, wrong_parameters)
+{
+    require_gpu();
+    s4_context *context = context_open();
+    for (int i = 0; i < SET_UPS; i++) refuse_wrong_parameters(context, &set_ups[i]);
     s4_context_destroy(context);
 }
 
@@ -396,21 +473,23 @@ Test(setup_place, singular)
     const layer_shape shape = {.d_model = 3, .d_state = 6, .rank = 1,
                                .dt_transform = S4_TRANSFORM_NONE, .real_transform = S4_TRANSFORM_NONE,
                                .imag_transform = S4_TRANSFORM_NONE};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2 * SET_UPS; i++) {
+        const set_up *of = &set_ups[i / 2];
+        const int is_zero = i % 2 == 0;
+        about("%s, Lambda %s", of->name, is_zero ? "0" : "nearly 0");
         s4_layer *layer = layer_random(&shape, 6);
         int64_t count = layer_count(layer, S4_PARAMETER_C);
         layer_write_c(layer, numbers_copy(count, layer_data(layer, S4_PARAMETER_C)), 10);
         for (int64_t n = 2 * 3; n < 3 * 3; n++) {
-            layer_data(layer, S4_PARAMETER_A_REAL)[n] = i == 0 ? 0 : 1e-17;
+            layer_data(layer, S4_PARAMETER_A_REAL)[n] = is_zero ? 0 : 1e-17;
             layer_data(layer, S4_PARAMETER_A_IMAG)[n] = 0;
             layer_data(layer, S4_PARAMETER_P)[2 * n] = layer_data(layer, S4_PARAMETER_P)[2 * n + 1] = 0;
         }
         must(s4_layer_changed(layer, S4_PARAMETER_ALL));
-        const s4_problem problem =
-            place_at(problem_of(layer, S4_DIRECTION_KERNEL, S4_F64, 1, 13, 13), "setup=gpu");
+        const s4_problem problem = problem_of_set_up(of, layer, 13);
         session s = session_open(context, &problem);
         must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_SINGULAR,
-                    i == 0 ? "copy 2, mode 0" : "channel 2: no C from C~");
+                    is_zero ? "copy 2, mode 0" : "channel 2: no C from C~");
         session_close(&s);
         s4_layer_destroy(layer);
     }

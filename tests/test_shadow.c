@@ -34,20 +34,31 @@ static s4_context *shadow_context(void)
     return context;
 }
 
+/* What is run, and what is added to one of its samples. */
+typedef struct way {
+    s4_direction direction;
+    s4_dtype dtype;
+    s4_algorithm algorithm;
+    s4_step_mode step_mode;
+    double spoilt;
+} way;
+
 /* All that a direction has, with states where the layer has any. */
-static s4_status run(s4_context *context, s4_layer *layer, const layer_shape *shape, s4_direction direction,
-                     s4_algorithm algorithm, s4_dtype dtype, double spoilt)
+static s4_status run(s4_context *context, s4_layer *layer, const layer_shape *shape, way how)
 {
+    const s4_direction direction = how.direction;
+    const s4_dtype dtype = how.dtype;
     const int64_t M = shape->channels ? shape->channels : 1, N = shape->d_state;
     s4_problem problem = problem_of(layer, direction, dtype, B, T, T);
-    problem.algorithm = algorithm;
+    problem.algorithm = how.algorithm;
     problem.states = !shape->bidirectional && direction != S4_DIRECTION_STEP && direction != S4_DIRECTION_KERNEL;
+    problem.step_mode = how.step_mode;
     if (direction == S4_DIRECTION_STEP && shape->bidirectional) return S4_OK;
     if (!session_offered(context, &problem)) return S4_OK;
     session s = session_open(context, &problem);
     random_source random = {7};
     double *samples = random_samples(&random, B * M * H * T);
-    samples[(1 * H + 2) * T + 5] += spoilt;
+    samples[(1 * H + 2) * T + 5] += how.spoilt;
     void *u = tensor_of(dtype, B * H * T, samples), *dy = tensor_of(dtype, B * M * H * T, samples);
     void *y = tensor_zero(dtype, B * M * H * T), *du = tensor_zero(dtype, B * H * T);
     void *K = tensor_zero(dtype, 2 * M * H * T);
@@ -83,7 +94,8 @@ Test(shadow, places_agree)
                 about("shape %d, %s, %s", i, s4_direction_name((s4_direction)direction), s4_dtype_name((s4_dtype)dtype));
                 s4_layer *layer = layer_random(&shapes[i], 1);
                 if (direction == S4_DIRECTION_TRAINING) layer_make_trainable(context, layer, T);
-                must(run(context, layer, &shapes[i], (s4_direction)direction, S4_ALGORITHM_FFT, (s4_dtype)dtype, 0));
+                must(run(context, layer, &shapes[i],
+                         (way){(s4_direction)direction, (s4_dtype)dtype, .algorithm = S4_ALGORITHM_FFT}));
                 s4_layer_destroy(layer);
             }
     s4_context_destroy(context);
@@ -98,10 +110,27 @@ Test(shadow, places_agree_in_chunks)
                 if (shapes[i].bidirectional) continue;
                 about("shape %d, %s, %s", i, trains ? "training" : "forward", s4_dtype_name((s4_dtype)dtype));
                 s4_layer *layer = layer_random(&shapes[i], 1);
-                must(run(context, layer, &shapes[i], trains ? S4_DIRECTION_TRAINING : S4_DIRECTION_FORWARD,
-                         S4_ALGORITHM_CHUNKED, (s4_dtype)dtype, 0));
+                must(run(context, layer, &shapes[i],
+                         (way){trains ? S4_DIRECTION_TRAINING : S4_DIRECTION_FORWARD, (s4_dtype)dtype,
+                               .algorithm = S4_ALGORITHM_CHUNKED}));
                 s4_layer_destroy(layer);
             }
+    s4_context_destroy(context);
+}
+
+/* Eigenvectors are the host's wherever the set-up is: what is made of them is compared. A is normal but for little. */
+Test(shadow, steps_in_eigenvectors)
+{
+    s4_context *context = shadow_context();
+    for (int dtype = S4_F32; dtype <= S4_F64; dtype++) {
+        about("%s", s4_dtype_name((s4_dtype)dtype));
+        s4_layer *layer = layer_random(&shapes[0], 1);
+        for (int64_t i = 0; i < layer_count(layer, S4_PARAMETER_P); i++) layer_data(layer, S4_PARAMETER_P)[i] *= 0.1;
+        must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+        must(run(context, layer, &shapes[0],
+                 (way){S4_DIRECTION_STEP, (s4_dtype)dtype, .step_mode = S4_STEP_DIAGONAL}));
+        s4_layer_destroy(layer);
+    }
     s4_context_destroy(context);
 }
 
@@ -116,11 +145,11 @@ Test(shadow, a_sample_that_is_not_finite)
     s4_placement placement = place_placement();
     char name[64];
     snprintf(name, sizeof name, "operation convolve: y[%d]", (1 * H + 2) * T);
+    const way forward = {S4_DIRECTION_FORWARD, S4_F64, .algorithm = S4_ALGORITHM_FFT, .spoilt = NAN};
     if (placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU)
-        must_refuse(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_ALGORITHM_FFT, S4_F64, NAN),
-                    S4_ERROR_MISMATCH, name);
+        must_refuse(run(context, layer, &shapes[0], forward), S4_ERROR_MISMATCH, name);
     else
-        must(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_ALGORITHM_FFT, S4_F64, NAN));
+        must(run(context, layer, &shapes[0], forward));
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }

@@ -97,8 +97,6 @@ Test(step, in_eigenvectors)
             random_source random = {5};
             const double *u = random_samples(&random, rows * T), *state_in = random_samples(&random, states);
             double *y[2], *state[2];
-            const s4_problem diagonal = step_problem(layer, (s4_dtype)dtype, S4_STEP_DIAGONAL, B, T);
-            session_required(context, layer, &diagonal);
             for (int m = 0; m < 2; m++) {
                 const s4_problem problem =
                     step_problem(layer, (s4_dtype)dtype, m == 0 ? S4_STEP_DIAGONAL : S4_STEP_LINEAR, B, T);
@@ -123,7 +121,6 @@ Test(step, in_eigenvectors_of_a_bad_condition)
     s4_context *context = context_open();
     s4_layer *legs = layer_legs(context, 2, N, 5);
     const s4_problem problem = step_problem(legs, S4_F64, S4_STEP_DIAGONAL, 1, 4);
-    session_required(context, legs, &problem);
     const layer_shape shape = {.d_model = 2, .d_state = N, .rank = 1, .plain_transforms = 1};
     s4_layer *tame = layer_random(&shape, 5);
     memset(layer_data(tame, S4_PARAMETER_P), 0, sizeof(double) * 2 * N);

@@ -90,8 +90,7 @@ S4_API s4_status s4_plan_create(const s4_problem *problem, s4_plan **plan);
 S4_API void s4_plan_destroy(s4_plan *plan);
 
 /* FFT plans are ESTIMATE'd: the same in every process. S4_ERROR_UNAVAILABLE says why a place is not there,
- * S4_ERROR_UNSUPPORTED what a place that is there does not offer: the GPU place has no chunked convolution and no
- * eigenvectors (steps of DPLR layers in diagonal mode with the set-up on the GPU).
+ * S4_ERROR_UNSUPPORTED what a place that is there does not offer: the GPU place has no chunked convolution.
  * Preparing twice with one context is a no-op; with another it is S4_ERROR_ORDER. */
 S4_API s4_status s4_plan_prepare(s4_plan *plan, s4_context *context);
 

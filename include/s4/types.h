@@ -28,7 +28,7 @@ typedef enum s4_place { S4_PLACE_CPU = 0, S4_PLACE_GPU = 1, S4_PLACE_AUTO = 2 } 
 
 /* What a layer does, cut where the place may change. */
 typedef enum s4_stage {
-    S4_STAGE_INIT = 0,     /* initialisation: always on the host */
+    S4_STAGE_INIT = 0,     /* eigenvectors, of initialisation and of steps in diagonal mode: always on the host */
     S4_STAGE_SETUP = 1,    /* transforms, dA, powers, C~, the chain back to raw parameters */
     S4_STAGE_KERNEL = 2,   /* Cauchy sums, Woodbury, inverse FFT; their gradients */
     S4_STAGE_CONVOLVE = 3, /* spectra, convolution, correlation */
