@@ -144,8 +144,10 @@ static s4_status run_operation(s4_call *call, const s4_operation_row *row, const
     if (row->transfer != S4_TRANSFER_NONE) return s4_transfer_run(call, row, block);
     s4_task task = make_task(call, place, row, block);
     if (staged) S4_TRY(s4_stage_enter(call));
+    /* First, as what comes out may lie where something came in. */
+    if (call->follower) S4_TRY(s4_execute_operation(call->follower, row, block));
     S4_TRY(entry_of(call->plan, place, row)(&task));
-    if (call->follower) S4_TRY(s4_shadow_follow(call, row, &task, call->follower, block));
+    if (call->follower) S4_TRY(s4_shadow_check(call, row, &task, call->follower, block));
     return staged ? s4_stage_leave(call) : S4_OK;
 }
 

@@ -14,10 +14,10 @@ void s4_shadow_destroy(s4_shadow *shadow);
 /* The call that follows `call`, into tensors of the shadow's own. */
 void s4_shadow_begin(const s4_call *call, s4_call *follower);
 
-/* `task` has been run by `call`: the follower does the same on the CPU and compares. S4_ERROR_MISMATCH names the first
- * operation, tensor and index that differ or are not finite, and both values. */
-s4_status s4_shadow_follow(const s4_call *call, const s4_operation_row *row, const s4_task *task, s4_call *follower,
-                           const s4_block *block);
+/* `task` has been run by `call`, and by the follower on the CPU: compares. S4_ERROR_MISMATCH names the first operation,
+ * tensor and index that differ or are not finite, and both values. */
+s4_status s4_shadow_check(const s4_call *call, const s4_operation_row *row, const s4_task *task, const s4_call *follower,
+                          const s4_block *block);
 
 /* s4/shadow_compare.c */
 

@@ -165,8 +165,11 @@ Test(placement, setup_stays_on_the_host)
     cr_assert_eq(ledger.launches > 0, place_has_gpu());
     cr_assert_eq(ledger.operations[S4_PLACE_GPU] > 0, place_has_gpu());
     cr_assert_eq(use.peak > 0, place_has_gpu());
-    const int setup_on_gpu = place_placement().stage[S4_STAGE_SETUP] == S4_PLACE_GPU;
-    cr_assert_eq(ledger.operations[S4_PLACE_CPU] == 0, setup_on_gpu);
+    const s4_placement placement = place_placement();
+    const int all_on_gpu = placement.stage[S4_STAGE_SETUP] == S4_PLACE_GPU &&
+                           placement.stage[S4_STAGE_KERNEL] == S4_PLACE_GPU &&
+                           placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU;
+    cr_assert_eq(ledger.operations[S4_PLACE_CPU] == 0, all_on_gpu);
     session_close(&s);
     s4_layer_destroy(layer);
     s4_context_destroy(context);
