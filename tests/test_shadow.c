@@ -36,10 +36,11 @@ static s4_context *shadow_context(void)
 
 /* All that a direction has, with states where the layer has any. */
 static s4_status run(s4_context *context, s4_layer *layer, const layer_shape *shape, s4_direction direction,
-                     s4_dtype dtype, double spoilt)
+                     s4_dtype dtype, int kernel_f32, double spoilt)
 {
     const int64_t M = shape->channels ? shape->channels : 1, N = shape->d_state;
     s4_problem problem = problem_of(layer, direction, dtype, B, T, T);
+    problem.kernel_f32 = kernel_f32;
     problem.states = !shape->bidirectional && direction != S4_DIRECTION_STEP && direction != S4_DIRECTION_KERNEL;
     if (direction == S4_DIRECTION_STEP && shape->bidirectional) return S4_OK;
     if (!session_offered(context, &problem)) return S4_OK;
@@ -78,13 +79,15 @@ Test(shadow, places_agree)
     s4_context *context = shadow_context();
     for (int i = 0; i < SHAPES; i++)
         for (int direction = S4_DIRECTION_KERNEL; direction <= S4_DIRECTION_STEP; direction++)
-            for (int dtype = S4_F32; dtype <= S4_F64; dtype++) {
-                about("shape %d, %s, %s", i, s4_direction_name((s4_direction)direction), s4_dtype_name((s4_dtype)dtype));
-                s4_layer *layer = layer_random(&shapes[i], 1);
-                if (direction == S4_DIRECTION_TRAINING) layer_make_trainable(context, layer, T);
-                must(run(context, layer, &shapes[i], (s4_direction)direction, (s4_dtype)dtype, 0));
-                s4_layer_destroy(layer);
-            }
+            for (int dtype = S4_F32; dtype <= S4_F64; dtype++)
+                for (int kernel_f32 = 0; kernel_f32 <= (shapes[i].mode == S4_MODE_DPLR); kernel_f32++) {
+                    about("shape %d, %s, %s%s", i, s4_direction_name((s4_direction)direction),
+                          s4_dtype_name((s4_dtype)dtype), kernel_f32 ? ", kernel sums f32" : "");
+                    s4_layer *layer = layer_random(&shapes[i], 1);
+                    if (direction == S4_DIRECTION_TRAINING) layer_make_trainable(context, layer, T);
+                    must(run(context, layer, &shapes[i], (s4_direction)direction, (s4_dtype)dtype, kernel_f32, 0));
+                    s4_layer_destroy(layer);
+                }
     s4_context_destroy(context);
 }
 
@@ -100,9 +103,9 @@ Test(shadow, a_sample_that_is_not_finite)
     char name[64];
     snprintf(name, sizeof name, "operation convolve: y[%d]", (1 * H + 2) * T);
     if (placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU)
-        must_refuse(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_F64, NAN), S4_ERROR_MISMATCH, name);
+        must_refuse(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_F64, 0, NAN), S4_ERROR_MISMATCH, name);
     else
-        must(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_F64, NAN));
+        must(run(context, layer, &shapes[0], S4_DIRECTION_FORWARD, S4_F64, 0, NAN));
     s4_layer_destroy(layer);
     s4_context_destroy(context);
 }

@@ -126,13 +126,15 @@ __global__ void __launch_bounds__(gpu_threads, blocks<T, R>)
         }
 
         const int64_t end = frequencies - begin < span<T> ? frequencies : begin + span<T>;
-        angle exact;
+        angle exact = {0, 1};
         GPU_ROLLED
         for (int64_t k = begin + int64_t(threadIdx.x); k < end; k += gpu_threads) {
-            /* Sums in single precision take less time than a sine: they turn the angle on. */
+            /* A sine in double takes as long as sums in single precision: there the angle is turned on. */
             const bool turns = sizeof(T) < sizeof(double) && k >= begin + gpu_threads;
             exact = turns ? turned(exact, step) : frequency_angle(k, t.length);
             const rounded_angle<T> a = round_angle<T>(exact);
+            /* What is staged is read at every frequency rather than held in registers, which are needed for sums. */
+            asm volatile("" ::: "memory");
             complex_in<T> r[modes], z[modes];
             GPU_UNROLL
             for (int m = 0; m < modes; m++) {
@@ -147,8 +149,7 @@ __global__ void __launch_bounds__(gpu_threads, blocks<T, R>)
                 const complex_in<T> even = (-2 * a.cosine) * g, odd = (4 * a.sine) * g;
                 GPU_UNROLL
                 for (int m = 0; m < modes; m++) {
-                    /* volatile: read at every frequency rather than held in registers, which are needed for sums */
-                    const volatile T *of_pair = stage[m].factors + 2 * pair;
+                    const T *of_pair = stage[m].factors + 2 * pair;
                     const T p = of_pair[0], q = of_pair[1];
                     sum_x[m][pair] += even.re * r[m].re + even.im * r[m].im;
                     sum_y[m][pair] += odd.re * r[m].im - odd.im * r[m].re;
