@@ -150,6 +150,28 @@ Test(kernel_f32, the_same_bits)
     s4_context_destroy(context);
 }
 
+/* A mode whose decay is 1/2000 of its frequency: a denominator is that much smaller than what it is the difference of. */
+Test(kernel_f32, resonance)
+{
+    enum { L = 2048, H = 2 };
+    static const layer_shape shape = {.d_model = H, .d_state = 2, .rank = 1}; /* all transforms none */
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&shape, 3);
+    for (int h = 0; h < H; h++) {
+        layer_data(layer, S4_PARAMETER_INV_DT)[h] = 0.005 * (1 + h);
+        layer_data(layer, S4_PARAMETER_A_REAL)[h] = 0.1;
+        layer_data(layer, S4_PARAMETER_A_IMAG)[h] = -200;
+        for (int part = 0; part < 2; part++) layer_data(layer, S4_PARAMETER_P)[2 * h + part] *= 0.01;
+    }
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    layer_make_trainable(context, layer, L);
+    const result f32 = execute(context, layer, L, 1, 2, unlimited, NULL);
+    const result f64 = execute(context, layer, L, 0, 2, unlimited, NULL);
+    expect_close("kernel", H * L, f32.kernel, f64.kernel, 1e-6, 0);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
 /* P of 1e11: squares of sigma_11 are beyond single precision, the kernel is an ordinary one. */
 Test(kernel_f32, large_pivots)
 {
