@@ -164,8 +164,8 @@ const struct option_row option_rows[] = {
     {"dtype", 0, COMPUTE | VERB_TUNE, KIND_CHOICE, FIELD(dtype), 0, 0, choose_dtype, "f32|f64",
      "of u, y and the products over the sequence (default f32)"},
     {"kernel-dtype", 0, COMPUTE, KIND_CHOICE, FIELD(kernel_dtype), 0, 0, choose_dtype, "f32|f64",
-     "of the sums that make the kernels of dplr layers, on the CPU (default f64; f32 is right for legs, not where Lambda "
-     "hardly decays: legt, fourier, hippo)"},
+     "of the sums that make the kernels of dplr layers (default f64; f32 is right for legs, not where Lambda hardly decays: "
+     "legt, fourier, hippo)"},
     {"layout", 0, VERB_RUN | VERB_GRAD | VERB_PLAN, KIND_CHOICE, FIELD(layout), 0, 0, choose_layout, "bhl|blh",
      "order of u, y and their gradients: (batch, channel, time), the default, or (batch, time, channel)"},
     {"placement", 0, COMPUTE | VERB_SETUP | VERB_CHECK, KIND_PLACEMENT, FIELD(placement), 0, 0, NULL, "P",

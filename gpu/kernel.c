@@ -46,6 +46,7 @@ static gpu_kernel_tile tile_at(const s4_task *task, int64_t done)
         .count = left < s->tile_channels ? left : s->tile_channels,
         .lanes = s->tile_channels,
         .length = s->kernel_length,
+        .sums = s->kernel_dtype,
         .rows = task->buffer[S4_BUFFER_KERNEL_ROWS],
         .bad_index = gpu_bad_index(task),
     };
@@ -70,7 +71,7 @@ static s4_status dplr_backward(const s4_task *task, const char *operation)
 {
     const s4_shape *s = task->shape;
     const double *gradient = task->buffer[S4_BUFFER_KERNEL_GRADIENT];
-    double *adjoint = task->buffer[S4_BUFFER_KERNEL_ADJOINT];
+    void *adjoint = task->buffer[S4_BUFFER_KERNEL_ADJOINT];
     double *terms = task->buffer[S4_BUFFER_KERNEL_TERMS];
     const s4_system_gradient out = s4_system_gradient_view(s, task->buffer[S4_BUFFER_SYSTEM_GRADIENT]);
     for (int64_t done = 0; done < task->channels * s->kernels; done += s->tile_channels) {
@@ -109,9 +110,10 @@ s4_status gpu_kernel_fail(const s4_shape *s, int64_t failed)
 {
     const int64_t points = kinds[s->mode].points(s->kernel_length), all_points = s->kernels * points;
     return gpu_host->fail(
-        S4_ERROR_SINGULAR, "the kernel of channel %lld (row %lld of C) is not finite at %s %lld of 0 ... %lld: %s",
+        S4_ERROR_SINGULAR, "the kernel of channel %lld (row %lld of C) is not finite at %s %lld of 0 ... %lld: %s%s",
         (long long)(failed / all_points), (long long)(failed % all_points / points), kinds[s->mode].point,
-        (long long)(failed % points), (long long)(points - 1), kinds[s->mode].causes);
+        (long long)(failed % points), (long long)(points - 1), kinds[s->mode].causes,
+        s->kernel_dtype == S4_F32 ? "; kernel_dtype f64 has more range" : "");
 }
 
 /* The flags begin anew with the first block, unless the set-up on the device has begun them. */

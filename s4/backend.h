@@ -47,8 +47,8 @@ typedef enum s4_buffer {
     S4_BUFFER_KERNEL_ROWS,       /* double (lanes, row stride of L): K^ complex, then K as L reals, in place; CPU, DPLR:
                                   * (lanes, kernels, row stride of L) */
     S4_BUFFER_KERNEL_TERMS,      /* double: CPU (lanes, s4_cpu_kernel_scratch), GPU s4_gpu_kernel_scratch */
-    S4_BUFFER_KERNEL_ADJOINT,    /* double (lanes, 1+2R, row stride of L), GPU, DPLR, training: factors of the sums'
-                                  * adjoints */
+    S4_BUFFER_KERNEL_ADJOINT,    /* kernel_dtype (lanes, 1+2R, row stride of L), GPU, DPLR, training: factors of the
+                                  * sums' adjoints */
     S4_BUFFER_KERNEL_FFT_WORK,   /* bytes, GPU: work area of the kernel's FFTs */
     S4_BUFFER_KERNEL,            /* dt (kernels, channels of the block, L) */
     S4_BUFFER_SPECTRUM,          /* dt complex (kept channels, M, F): of forward and backward kernel together */

@@ -154,8 +154,6 @@ static s4_status check_kernel_dtype(s4_problem *p)
     if (p->kernel_f32 && p->mode == S4_MODE_DIAG)
         return s4_fail(S4_ERROR_UNSUPPORTED, "kernel_f32 is of the sums of dplr kernels; those of diagonal layers are made in "
                                              "double");
-    if (p->kernel_f32 && p->placement.stage[S4_STAGE_KERNEL] == S4_PLACE_GPU)
-        return s4_fail(S4_ERROR_UNSUPPORTED, "kernel_f32: the gpu makes kernels in double; with kernel=cpu it is there");
     return S4_OK;
 }
 

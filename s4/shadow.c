@@ -140,7 +140,11 @@ static s4_status read_device(const step *s, const void *from, size_t bytes, void
     return backend->await(device, queue, EVENT);
 }
 
-static double tolerance(const step *s) { return s->call->plan->shape.dtype == S4_F32 ? 1e-4 : 1e-8; }
+static double tolerance(const step *s)
+{
+    const s4_shape *shape = &s->call->plan->shape;
+    return shape->dtype == S4_F32 || shape->kernel_dtype == S4_F32 ? 1e-4 : 1e-8;
+}
 
 /* `count` elements from element `first` of a tensor on, contiguous in both places. */
 static s4_status compare(const step *s, const char *tensor, s4_dtype dtype, const void *device, const void *host,

@@ -234,7 +234,8 @@ static void check_problem(s4_context *context, s4_layer *layer, s4_problem probl
         problem.threads = threads;
         problem.host_budget = problem.device_budget = 0;
         const s4_plan_info all = describe(&problem);
-        refuse_a_byte_less(problem, S4_PLACE_CPU, all.host_minimum);
+        if (all.host_minimum)
+            refuse_a_byte_less(problem, S4_PLACE_CPU, all.host_minimum);
         if (all.device_minimum)
             refuse_a_byte_less(problem, S4_PLACE_GPU, all.device_minimum);
         for (int budget = threads == 1; budget < 3; budget++) { /* none, the minimum, between */

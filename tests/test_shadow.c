@@ -40,6 +40,7 @@ typedef struct way {
     s4_dtype dtype;
     s4_algorithm algorithm;
     s4_step_mode step_mode;
+    int kernel_f32;
     double spoilt;
 } way;
 
@@ -51,6 +52,7 @@ static s4_status run(s4_context *context, s4_layer *layer, const layer_shape *sh
     const int64_t M = shape->channels ? shape->channels : 1, N = shape->d_state;
     s4_problem problem = problem_of(layer, direction, dtype, B, T, T);
     problem.algorithm = how.algorithm;
+    problem.kernel_f32 = how.kernel_f32;
     problem.states = !shape->bidirectional && direction != S4_DIRECTION_STEP && direction != S4_DIRECTION_KERNEL;
     problem.step_mode = how.step_mode;
     if (direction == S4_DIRECTION_STEP && shape->bidirectional) return S4_OK;
@@ -90,14 +92,17 @@ Test(shadow, places_agree)
     s4_context *context = shadow_context();
     for (int i = 0; i < SHAPES; i++)
         for (int direction = S4_DIRECTION_KERNEL; direction <= S4_DIRECTION_STEP; direction++)
-            for (int dtype = S4_F32; dtype <= S4_F64; dtype++) {
-                about("shape %d, %s, %s", i, s4_direction_name((s4_direction)direction), s4_dtype_name((s4_dtype)dtype));
-                s4_layer *layer = layer_random(&shapes[i], 1);
-                if (direction == S4_DIRECTION_TRAINING) layer_make_trainable(context, layer, T);
-                must(run(context, layer, &shapes[i],
-                         (way){(s4_direction)direction, (s4_dtype)dtype, .algorithm = S4_ALGORITHM_FFT}));
-                s4_layer_destroy(layer);
-            }
+            for (int dtype = S4_F32; dtype <= S4_F64; dtype++)
+                for (int kernel_f32 = 0; kernel_f32 <= (shapes[i].mode == S4_MODE_DPLR); kernel_f32++) {
+                    about("shape %d, %s, %s%s", i, s4_direction_name((s4_direction)direction),
+                          s4_dtype_name((s4_dtype)dtype), kernel_f32 ? ", kernel sums f32" : "");
+                    s4_layer *layer = layer_random(&shapes[i], 1);
+                    if (direction == S4_DIRECTION_TRAINING) layer_make_trainable(context, layer, T);
+                    must(run(context, layer, &shapes[i],
+                             (way){(s4_direction)direction, (s4_dtype)dtype, .algorithm = S4_ALGORITHM_FFT,
+                                   .kernel_f32 = kernel_f32}));
+                    s4_layer_destroy(layer);
+                }
     s4_context_destroy(context);
 }
 

@@ -1,5 +1,5 @@
 /*
- * Gradients of the effective parameters from dL/dK, in double.
+ * Gradients of the effective parameters from dL/dK, in double; steps 2 and 3 in the type T of the sums.
  *
  * 1. irfft:     gK^_k = (c_k / L) rfft(dL/dK)_k,  c_k = 1 at k = 0 and at Nyquist of an even L, else 2.
  * 2. Woodbury:  g = e^{-i theta} gK^,  M = (I + c sigma_11)^-1,  x = M sigma_10,  y = sigma_01 M:
@@ -33,127 +33,151 @@ template <int R> constexpr int factors = 1 + 2 * R;
 
 /* Steps 1 and 2: one thread per kernel and frequency. The gradients of the sums are products of few numbers,
  * g_bc = (g y'_b) x'_c with y' = (1, -c conj(y)) and x' = (1, -c conj(x)): what is kept. */
-template <int R>
+template <typename T, int R>
 __global__ void __launch_bounds__(gpu_threads, 2)
-    k_kernel_adjoint(gpu_kernel_tile t, int64_t parts, int64_t stride, double2 *__restrict__ adjoint)
+    k_kernel_adjoint(gpu_kernel_tile t, int64_t parts, int64_t stride, complex_of<T> *__restrict__ adjoint)
 {
     const int64_t lane = grid_row(parts), k = grid_element(parts), frequencies = t.length / 2 + 1;
-    const angle a = frequency_angle(k < frequencies ? k : 0, t.length);
-    cauchy_sums<R> sums;
-    sum_over_modes<R>(t.system, row_of_lane(t, lane), a, sums);
+    const rounded_angle<T> a = round_angle<T>(frequency_angle(k < frequencies ? k : 0, t.length));
+    cauchy_sums<T, R> sums;
+    sum_over_modes(t.system, row_of_lane(t, lane), a, sums);
     if (k >= frequencies) return;
 
     const double weight = (k == 0 || 2 * k == t.length ? 1 : 2) / double(t.length);
-    const complex_d phase = {a.cosine, -a.sine};
-    const complex_d g = phase * (weight * load_complex(t.rows + lane * stride, k));
+    const complex_in<T> phase = {a.cosine, -a.sine};
+    const complex_in<T> g = phase * complex_cast<T>(weight * load_complex(t.rows + lane * stride, k));
 
-    complex_d x[R], y[R];
+    complex_in<T> x[R], y[R];
     GPU_UNROLL
     for (int r = 0; r < R; r++) {
         x[r] = sums.sigma[1 + r][0];
         y[r] = sums.sigma[0][1 + r];
     }
-    solve_woodbury<R, false>(sums, a.cosine, x);
-    solve_woodbury<R, true>(sums, a.cosine, y);
+    solve_woodbury<false>(sums, a.cosine, x);
+    solve_woodbury<true>(sums, a.cosine, y);
 
     const int64_t pair_stride = stride / 2;
-    double2 *out = adjoint + lane * factors<R> * pair_stride + k;
-    out[0] = make_double2(g.re, g.im);
+    complex_of<T> *out = adjoint + lane * factors<R> * pair_stride + k;
+    out[0] = complex_value<T>(g.re, g.im);
     GPU_UNROLL
     for (int r = 0; r < R; r++) {
-        const complex_d g_10 = -a.cosine * (g * conj(y[r]));
-        const complex_d of_x = -a.cosine * conj(x[r]);
-        out[(1 + r) * pair_stride] = make_double2(g_10.re, g_10.im);
-        out[(1 + R + r) * pair_stride] = make_double2(of_x.re, of_x.im);
+        const complex_in<T> g_10 = -a.cosine * (g * conj(y[r]));
+        const complex_in<T> of_x = -a.cosine * conj(x[r]);
+        out[(1 + r) * pair_stride] = complex_value<T>(g_10.re, g_10.im);
+        out[(1 + R + r) * pair_stride] = complex_value<T>(of_x.re, of_x.im);
     }
 }
 
 /* Modes that one block sums for, so that an adjoint is read once for several; bounded by registers. */
-template <int R> constexpr int group = R == 1 ? 2 : R == 2 ? 1 : 1;
+template <typename T, int R> constexpr int group = R == 1 ? 2 : 1;
+template <> constexpr int group<float, 1> = 4;
+template <> constexpr int group<float, 2> = 2;
 /* Blocks that a multiprocessor can hold: so many registers are left to each. */
-template <int R> constexpr int blocks = R <= 2 ? 4 : R == 3 ? 3 : 2;
+template <typename T, int R> constexpr int blocks = R <= 2 ? 4 : R == 3 ? 3 : 2;
+template <int R> constexpr int blocks<float, R> = 4;
 /* X, Y of all pairs, then U, V. */
 template <int R> constexpr int mode_sums = 2 * pairs<R> + 2;
 
+/* Frequencies of a span: what a thread has of them is added up in T, and spans in double. In double there is one. */
+template <typename T> constexpr int64_t span = INT64_MAX / 2;
+template <> constexpr int64_t span<float> = 128 * gpu_threads;
+
+/* Of the frequency `step` beyond that of `a`. */
+static inline __device__ angle turned(angle a, angle step)
+{
+    return {a.sine * step.cosine + a.cosine * step.sine, a.cosine * step.cosine - a.sine * step.sine};
+}
+
+static inline __device__ void add_span(double &total, double of_span, int64_t begin)
+{
+    total = begin == 0 ? of_span : total + of_span;
+}
+
 /* Step 3: one block per kernel and group of modes; its threads share the frequencies. */
-template <int R>
-__global__ void __launch_bounds__(gpu_threads, blocks<R>)
-    k_mode_sums(gpu_kernel_tile t, int64_t groups, int64_t stride, const double *__restrict__ adjoint,
+template <typename T, int R>
+__global__ void __launch_bounds__(gpu_threads, blocks<T, R>)
+    k_mode_sums(gpu_kernel_tile t, int64_t groups, int64_t stride, const T *__restrict__ adjoint,
                 double *__restrict__ terms)
 {
-    constexpr int modes = group<R>, values = modes * mode_sums<R>;
-    double *stage = reinterpret_cast<double *>(s4_shared);
-    double *of_warp = stage + modes * staged<R>; /* (warps, values) */
+    constexpr int modes = group<T, R>, values = modes * mode_sums<R>;
+    staged_mode<T, R> *stage = reinterpret_cast<staged_mode<T, R> *>(s4_shared);
+    double *of_warp = reinterpret_cast<double *>(stage + modes); /* (warps, values) */
     const int64_t lane = grid_row(groups), first = int64_t(blockIdx.x) % groups * modes;
     const int64_t frequencies = t.length / 2 + 1, pair_stride = stride / 2;
     const int present = int(t.system.modes - first < modes ? t.system.modes - first : modes);
 
-    for (int i = int(threadIdx.x); i < modes * staged<R>; i += gpu_threads)
-        stage[i] = 1; /* modes beyond the last: summed, never stored */
+    for (int m = present + int(threadIdx.x); m < modes; m += gpu_threads)
+        stage[m] = {1, 1, {}}; /* beyond the last: summed, never stored */
+    stage_modes(t.system, row_of_lane(t, lane), first, present, stage);
     __syncthreads();
-    stage_modes<R>(t.system, row_of_lane(t, lane), first, present, stage);
-    __syncthreads();
 
-    double sum_x[modes][pairs<R>], sum_y[modes][pairs<R>], sum_u[modes], sum_v[modes];
-    GPU_UNROLL
-    for (int m = 0; m < modes; m++) {
-        sum_u[m] = sum_v[m] = 0;
-        GPU_UNROLL
-        for (int pair = 0; pair < pairs<R>; pair++) sum_x[m][pair] = sum_y[m][pair] = 0;
-    }
-
-    const double *adjoint_of_lane = adjoint + lane * factors<R> * stride;
-    GPU_ROLLED
-    for (int64_t k = int64_t(threadIdx.x); k < frequencies; k += gpu_threads) {
-        const angle a = frequency_angle(k, t.length);
-        complex_d r[modes], z[modes];
-        GPU_UNROLL
-        for (int m = 0; m < modes; m++) {
-            r[m] = staged_inverse(stage + m * staged<R>, a);
-            z[m] = {0, 0};
-        }
-        GPU_UNROLL
-        for (int pair = 0; pair < pairs<R>; pair++) {
-            const int b = pair / (1 + R), c = pair % (1 + R);
-            complex_d g = load_complex(adjoint_of_lane, b * pair_stride + k);
-            if (c > 0) g = g * load_complex(adjoint_of_lane, (R + c) * pair_stride + k);
-            const complex_d even = (-2 * a.cosine) * g, odd = (4 * a.sine) * g;
-            GPU_UNROLL
-            for (int m = 0; m < modes; m++) {
-                /* volatile: read at every frequency rather than held in registers, which are needed for sums */
-                const volatile double *of_pair = stage + m * staged<R> + 2 + 2 * pair;
-                const double p = of_pair[0], q = of_pair[1];
-                sum_x[m][pair] += even.re * r[m].re + even.im * r[m].im;
-                sum_y[m][pair] += odd.re * r[m].im - odd.im * r[m].re;
-                z[m].re += even.re * q + odd.im * p;
-                z[m].im += odd.re * p - even.im * q;
-            }
-        }
-        GPU_UNROLL
-        for (int m = 0; m < modes; m++) {
-            z[m] = r[m] * (r[m] * z[m]);
-            sum_u[m] += a.cosine * a.cosine * z[m].re;
-            sum_v[m] += a.sine * a.cosine * z[m].im;
-        }
-    }
-
+    const T *adjoint_of_lane = adjoint + lane * factors<R> * stride;
     double *mine = of_warp + int(threadIdx.x) / 32 * values;
     const bool writes = threadIdx.x % 32 == 0;
-    GPU_UNROLL
-    for (int m = 0; m < modes; m++) {
+    const angle step = frequency_angle(gpu_threads, t.length);
+    GPU_ROLLED
+    for (int64_t begin = 0; begin < frequencies; begin += span<T>) {
+        T sum_x[modes][pairs<R>], sum_y[modes][pairs<R>], sum_u[modes], sum_v[modes];
         GPU_UNROLL
-        for (int pair = 0; pair < pairs<R>; pair++) {
-            const double x = warp_sum(sum_x[m][pair]), y = warp_sum(sum_y[m][pair]);
-            if (writes) {
-                /* what the loop multiplied with is -2 c g and 4 S g */
-                mine[m * mode_sums<R> + pair] = -0.5 * x;
-                mine[m * mode_sums<R> + pairs<R> + pair] = 0.25 * y;
+        for (int m = 0; m < modes; m++) {
+            sum_u[m] = sum_v[m] = 0;
+            GPU_UNROLL
+            for (int pair = 0; pair < pairs<R>; pair++) sum_x[m][pair] = sum_y[m][pair] = 0;
+        }
+
+        const int64_t end = frequencies - begin < span<T> ? frequencies : begin + span<T>;
+        angle exact = {0, 1};
+        GPU_ROLLED
+        for (int64_t k = begin + int64_t(threadIdx.x); k < end; k += gpu_threads) {
+            /* A sine in double takes as long as sums in single precision: there the angle is turned on. */
+            const bool turns = sizeof(T) < sizeof(double) && k >= begin + gpu_threads;
+            exact = turns ? turned(exact, step) : frequency_angle(k, t.length);
+            const rounded_angle<T> a = round_angle<T>(exact);
+            /* What is staged is read at every frequency rather than held in registers, which are needed for sums. */
+            asm volatile("" ::: "memory");
+            complex_in<T> r[modes], z[modes];
+            GPU_UNROLL
+            for (int m = 0; m < modes; m++) {
+                r[m] = staged_inverse(stage[m], a);
+                z[m] = {0, 0};
+            }
+            GPU_UNROLL
+            for (int pair = 0; pair < pairs<R>; pair++) {
+                const int b = pair / (1 + R), c = pair % (1 + R);
+                complex_in<T> g = load_complex(adjoint_of_lane, b * pair_stride + k);
+                if (c > 0) g = g * load_complex(adjoint_of_lane, (R + c) * pair_stride + k);
+                const complex_in<T> even = (-2 * a.cosine) * g, odd = (4 * a.sine) * g;
+                GPU_UNROLL
+                for (int m = 0; m < modes; m++) {
+                    const T *of_pair = stage[m].factors + 2 * pair;
+                    const T p = of_pair[0], q = of_pair[1];
+                    sum_x[m][pair] += even.re * r[m].re + even.im * r[m].im;
+                    sum_y[m][pair] += odd.re * r[m].im - odd.im * r[m].re;
+                    z[m].re += even.re * q + odd.im * p;
+                    z[m].im += odd.re * p - even.im * q;
+                }
+            }
+            GPU_UNROLL
+            for (int m = 0; m < modes; m++) {
+                z[m] = r[m] * (r[m] * z[m]);
+                sum_u[m] += a.cosine * a.cosine * z[m].re;
+                sum_v[m] += a.sine * a.cosine * z[m].im;
             }
         }
-        const double u = warp_sum(sum_u[m]), v = warp_sum(sum_v[m]);
-        if (writes) {
-            mine[m * mode_sums<R> + 2 * pairs<R>] = u;
-            mine[m * mode_sums<R> + 2 * pairs<R> + 1] = v;
+
+        GPU_UNROLL
+        for (int m = 0; m < modes; m++) {
+            double *of_mode = mine + m * mode_sums<R>;
+            GPU_UNROLL
+            for (int pair = 0; pair < pairs<R>; pair++) {
+                const double x = warp_sum(sum_x[m][pair]), y = warp_sum(sum_y[m][pair]);
+                /* what the loop multiplied with is -2 c g and 4 S g */
+                if (writes) add_span(of_mode[pair], -0.5 * x, begin);
+                if (writes) add_span(of_mode[pairs<R> + pair], 0.25 * y, begin);
+            }
+            const double u = warp_sum(sum_u[m]), v = warp_sum(sum_v[m]);
+            if (writes) add_span(of_mode[2 * pairs<R>], u, begin);
+            if (writes) add_span(of_mode[2 * pairs<R> + 1], v, begin);
         }
     }
     __syncthreads();
@@ -243,20 +267,53 @@ __global__ void __launch_bounds__(gpu_threads, R <= 2 ? 4 : 2)
     }
 }
 
-template <int R> cudaError_t launch_adjoint(const gpu_kernel_tile &t, double *adjoint, cudaStream_t stream)
+template <typename T, int R> cudaError_t launch_adjoint(const gpu_kernel_tile &t, void *adjoint, cudaStream_t stream)
 {
     const int64_t parts = grid_parts(t.length / 2 + 1);
-    const cudaLaunchConfig_t config = grid_config(t.count, parts, staged_chunk * staged<R> * sizeof(double), stream);
-    return cudaLaunchKernelEx(&config, k_kernel_adjoint<R>, t, parts, s4_row_stride(t.length),
-                              reinterpret_cast<double2 *>(adjoint));
+    const cudaLaunchConfig_t config = grid_config(t.count, parts, staged_bytes<T, R>, stream);
+    return cudaLaunchKernelEx(&config, k_kernel_adjoint<T, R>, t, parts, s4_row_stride(t.length),
+                              static_cast<complex_of<T> *>(adjoint));
 }
-template <int R>
-cudaError_t launch_sums(const gpu_kernel_tile &t, const double *adjoint, double *terms, cudaStream_t stream)
+template <typename T> cudaError_t launch_adjoint_of_rank(const gpu_kernel_tile &t, void *adjoint, cudaStream_t stream)
 {
-    const int64_t groups = (t.system.modes + group<R> - 1) / group<R>;
-    const size_t shared = (group<R> * staged<R> + gpu_warps * group<R> * mode_sums<R>)*sizeof(double);
+    switch (t.system.rank) {
+    case 1:
+        return launch_adjoint<T, 1>(t, adjoint, stream);
+    case 2:
+        return launch_adjoint<T, 2>(t, adjoint, stream);
+    case 3:
+        return launch_adjoint<T, 3>(t, adjoint, stream);
+    case 4:
+        return launch_adjoint<T, 4>(t, adjoint, stream);
+    default:
+        return cudaErrorInvalidValue;
+    }
+}
+template <typename T, int R>
+cudaError_t launch_sums(const gpu_kernel_tile &t, const void *adjoint, double *terms, cudaStream_t stream)
+{
+    constexpr int modes = group<T, R>;
+    const int64_t groups = (t.system.modes + modes - 1) / modes;
+    const size_t shared = modes * (sizeof(staged_mode<T, R>) + gpu_warps * mode_sums<R> * sizeof(double));
     const cudaLaunchConfig_t config = grid_config(t.count, groups, shared, stream);
-    return cudaLaunchKernelEx(&config, k_mode_sums<R>, t, groups, s4_row_stride(t.length), adjoint, terms);
+    return cudaLaunchKernelEx(&config, k_mode_sums<T, R>, t, groups, s4_row_stride(t.length),
+                              static_cast<const T *>(adjoint), terms);
+}
+template <typename T>
+cudaError_t launch_sums_of_rank(const gpu_kernel_tile &t, const void *adjoint, double *terms, cudaStream_t stream)
+{
+    switch (t.system.rank) {
+    case 1:
+        return launch_sums<T, 1>(t, adjoint, terms, stream);
+    case 2:
+        return launch_sums<T, 2>(t, adjoint, terms, stream);
+    case 3:
+        return launch_sums<T, 3>(t, adjoint, terms, stream);
+    case 4:
+        return launch_sums<T, 4>(t, adjoint, terms, stream);
+    default:
+        return cudaErrorInvalidValue;
+    }
 }
 template <int R>
 cudaError_t launch_gradients(const gpu_kernel_tile &t, const double *terms, const s4_system_gradient &gradient,
@@ -277,37 +334,17 @@ extern "C" cudaError_t gpu_launch_gradient_load(const gpu_kernel_tile *tile, con
     return cudaLaunchKernelEx(&config, k_gradient_load, *tile, parts, stride, gradient);
 }
 
-extern "C" cudaError_t gpu_launch_kernel_adjoint(const gpu_kernel_tile *tile, double *adjoint, cudaStream_t stream)
+extern "C" cudaError_t gpu_launch_kernel_adjoint(const gpu_kernel_tile *tile, void *adjoint, cudaStream_t stream)
 {
-    switch (tile->system.rank) {
-    case 1:
-        return launch_adjoint<1>(*tile, adjoint, stream);
-    case 2:
-        return launch_adjoint<2>(*tile, adjoint, stream);
-    case 3:
-        return launch_adjoint<3>(*tile, adjoint, stream);
-    case 4:
-        return launch_adjoint<4>(*tile, adjoint, stream);
-    default:
-        return cudaErrorInvalidValue;
-    }
+    return tile->sums == S4_F32 ? launch_adjoint_of_rank<float>(*tile, adjoint, stream)
+                                : launch_adjoint_of_rank<double>(*tile, adjoint, stream);
 }
 
-extern "C" cudaError_t gpu_launch_mode_sums(const gpu_kernel_tile *tile, const double *adjoint, double *terms,
+extern "C" cudaError_t gpu_launch_mode_sums(const gpu_kernel_tile *tile, const void *adjoint, double *terms,
                                             cudaStream_t stream)
 {
-    switch (tile->system.rank) {
-    case 1:
-        return launch_sums<1>(*tile, adjoint, terms, stream);
-    case 2:
-        return launch_sums<2>(*tile, adjoint, terms, stream);
-    case 3:
-        return launch_sums<3>(*tile, adjoint, terms, stream);
-    case 4:
-        return launch_sums<4>(*tile, adjoint, terms, stream);
-    default:
-        return cudaErrorInvalidValue;
-    }
+    return tile->sums == S4_F32 ? launch_sums_of_rank<float>(*tile, adjoint, terms, stream)
+                                : launch_sums_of_rank<double>(*tile, adjoint, terms, stream);
 }
 
 extern "C" cudaError_t gpu_launch_mode_gradients(const gpu_kernel_tile *tile, const double *terms,

@@ -31,6 +31,7 @@ typedef struct gpu_kernel_tile {
     int64_t channel, channels, kernels; /* of the block */
     int64_t first, count, lanes;
     int64_t length;                /* L */
+    int64_t sums;                  /* s4_dtype of the sums; a kernel's argument has no padding */
     double *rows;                  /* (lanes, row stride of L) */
     unsigned long long *bad_index; /* smallest (channel, kernel, frequency) at which K^ is not finite, or NULL */
 } gpu_kernel_tile;
@@ -42,10 +43,11 @@ cudaError_t gpu_launch_kernel_store(const gpu_kernel_tile *tile, s4_dtype dtype,
 
 /* rows = those of gradient (kernels, channels of the block, L), zeros behind */
 cudaError_t gpu_launch_gradient_load(const gpu_kernel_tile *tile, const double *gradient, cudaStream_t stream);
-/* adjoint (lanes, 1+2R, row stride of L) = factors of the gradients of the Cauchy sums, from rows = rfft(gradient) */
-cudaError_t gpu_launch_kernel_adjoint(const gpu_kernel_tile *tile, double *adjoint, cudaStream_t stream);
+/* adjoint (lanes, 1+2R, row stride of L), of the sums' type = factors of the gradients of the Cauchy sums, from rows =
+ * rfft(gradient) */
+cudaError_t gpu_launch_kernel_adjoint(const gpu_kernel_tile *tile, void *adjoint, cudaStream_t stream);
 /* terms (lanes, modes, s4_gpu_mode_sums) = sums over the frequencies, per mode */
-cudaError_t gpu_launch_mode_sums(const gpu_kernel_tile *tile, const double *adjoint, double *terms,
+cudaError_t gpu_launch_mode_sums(const gpu_kernel_tile *tile, const void *adjoint, double *terms,
                                  cudaStream_t stream);
 /* gradient of the effective parameters, all but d. What the kernels of a channel share is written by the first of them,
  * and the others add, in rising order, in this tile and in the next. */

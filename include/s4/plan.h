@@ -57,8 +57,8 @@ typedef struct s4_problem {
                             * the differences in their denominators (kernel_dtype f32 in reports). Right for legs: kernels
                             * to some 1e-6 of the largest value, gradients to some 1e-4. Where Lambda hardly decays (legt,
                             * fourier, hippo) kernels may be off by 1e-3 and gradients, which cancel, altogether; steps of
-                            * such layers below 1e-5 are out of range. S4_ERROR_UNSUPPORTED for kernels of diagonal layers
-                            * and on the GPU; without effect where none are made: CHUNKED, steps */
+                            * such layers below 1e-5 are out of range. On either place; S4_ERROR_UNSUPPORTED for kernels of
+                            * diagonal layers; without effect where none are made: CHUNKED, steps */
     int either_leaf;       /* 1: the layer is set up as the plan says, so that AUTO is free in training a DPLR layer, too */
 } s4_problem;
 
