@@ -61,6 +61,7 @@ s4_problem chunked_problem(const chunked_call *c, s4_direction direction)
     problem.states = c->states;
     problem.threads = c->threads;
     problem.host_budget = c->host_budget;
+    if (c->on_cpu) must(s4_placement_parse("cpu", &problem.placement));
     return problem;
 }
 

@@ -20,6 +20,7 @@ typedef struct chunked_call {
     int64_t planned_batch, planned_length; /* 0: B, T */
     unsigned frozen;                       /* bits of parameters whose gradient is not asked for */
     int no_du;
+    int on_cpu;                            /* whatever place is under test */
 } chunked_call;
 
 /* Random tensors; states: with x0 and ds. */

@@ -40,8 +40,17 @@ static double refreshed_loss_of(session *s, const void *call)
     return loss_of(s, call);
 }
 
-static chunked_result differences(s4_context *context, const chunked_call *c)
+/* Taken on the CPU, whose forward call is fast; that of the place under test must give the same. */
+static chunked_result differences(s4_context *context, const chunked_call *call)
 {
+    chunked_call on_cpu = *call;
+    const chunked_call *c = &on_cpu;
+    on_cpu.on_cpu = 1;
+    if (place_has_gpu()) {
+        const chunked_result got = chunked_forward(context, call), expected = chunked_forward(context, c);
+        expect_close("y", chunked_outputs(c), got.y, expected.y, TOLERANCE_FORWARD, 0);
+        expect_close("the state that leaves", chunked_states(c), got.state, expected.state, TOLERANCE_FORWARD, 0);
+    }
     const s4_problem problem = chunked_problem(c, S4_DIRECTION_FORWARD);
     session s = session_open(context, &problem);
     chunked_result r = {.g = gradients_zero(c->layer, chunked_inputs(c)), .entering = numbers(chunked_states(c))};
