@@ -65,13 +65,13 @@ typedef struct s4_problem {
 /*
  * FFT makes a kernel of kernel_length, its spectrum, and transforms every row. CHUNKED goes from chunk to chunk of a few
  * dozen samples by the state between them: time and memory of a sample do not grow with the length. It is
- * S4_ERROR_UNSUPPORTED for bidirectional and dss layers, with rate_parity, on the GPU, and where kernel_length < length
- * (the memory of a recurrence is not cut).
- * AUTO is what should take less time on one core, CHUNKED only where that is possible. What counts is what a user waits for
- * once parameters have changed: in training a refresh, a forward and a backward, as every step has; in direction forward a
- * refresh and a forward, by a DPLR layer that stores C~. It depends on the sizes of the problem, the batch among them, not on
- * threads, budgets or the machine; calls of fewer rows or samples have the plan's algorithm. Who runs many forwards a refresh
- * may plan for as many rows at once, or set the algorithm.
+ * S4_ERROR_UNSUPPORTED for bidirectional and dss layers, with rate_parity, and where kernel_length < length (the memory of a
+ * recurrence is not cut). It runs where stage convolve is placed; no kernel is made, wherever stage kernel is.
+ * AUTO is what should take less time on one core, CHUNKED only where that is possible; FFT where kernel or convolve is on the
+ * GPU, whose prices are not known. What counts is what a user waits for once parameters have changed: in training a refresh, a
+ * forward and a backward, as every step has; in direction forward a refresh and a forward, by a DPLR layer that stores C~. It
+ * depends on the sizes of the problem, the batch among them, not on threads, budgets or the machine; calls of fewer rows or
+ * samples have the plan's algorithm. Who runs many forwards a refresh may plan for as many rows at once, or set the algorithm.
  * The leaf: a DPLR layer trains C~ of kernel_length by FFT, and plain C by CHUNKED. As a problem does not tell what a layer
  * stores, AUTO trains a DPLR layer by FFT; with either_leaf it is free, and the caller sets the layer up for what
  * s4_plan_describe says: s4_layer_setup to kernel_length for FFT, to 0 for CHUNKED. A diagonal layer trains C either way. Other
@@ -90,7 +90,7 @@ S4_API s4_status s4_plan_create(const s4_problem *problem, s4_plan **plan);
 S4_API void s4_plan_destroy(s4_plan *plan);
 
 /* FFT plans are ESTIMATE'd: the same in every process. S4_ERROR_UNAVAILABLE says why a place is not there,
- * S4_ERROR_UNSUPPORTED what a place that is there does not offer: the GPU place has no chunked convolution.
+ * S4_ERROR_UNSUPPORTED what a place that is there does not offer.
  * Preparing twice with one context is a no-op; with another it is S4_ERROR_ORDER. */
 S4_API s4_status s4_plan_prepare(s4_plan *plan, s4_context *context);
 
