@@ -73,14 +73,16 @@ static gpu_chunk_factor samples_times(const chunk_work *w, const void *rows, int
                               .period = chunk, .depth = outputs * chunk};
 }
 
-/* The same times Toep, whose rows begin one element earlier each, the first at `first` of an output's 2 tau. */
+/* The same times Toep or its transpose, whose rows begin one element earlier each, the first at `first` of an output's
+ * 2 tau. */
 static gpu_chunk_factor samples_times_kernel(const chunk_work *w, const void *rows, int64_t outputs, const void *kernel,
-                                             int64_t first)
+                                             int64_t first, gpu_chunk_triangle triangle)
 {
     gpu_chunk_factor f = samples_times(w, rows, outputs, kernel, 0);
     f.b_next = 2 * w->tile.chunk;
     f.b_first = first;
     f.b_step = -1;
+    f.triangle = triangle;
     return f;
 }
 
@@ -159,7 +161,7 @@ static s4_status outputs(const chunk_work *w, int64_t output)
     const int64_t chunk = w->tile.chunk, state = w->tile.state;
     gpu_chunk_product y = into_samples(w, element(w, w->out, output * w->next));
     y.factors = 2;
-    y.factor[0] = samples_times_kernel(w, w->u, 1, element(w, w->system.kernel, output * 2 * chunk), chunk);
+    y.factor[0] = samples_times_kernel(w, w->u, 1, element(w, w->system.kernel, output * 2 * chunk), chunk, GPU_CHUNK_UPPER);
     y.factor[1] = states_times(w, w->states, element(w, w->system.out, output * state * chunk));
     return multiply(w, y);
 }
@@ -293,7 +295,8 @@ static s4_status make_du(const chunk_work *w, const needs *need)
     gpu_chunk_product du = into_samples(w, rows);
     du.adds = need->ends;
     du.factors = 2;
-    du.factor[0] = samples_times_kernel(w, w->out, w->task->shape->channels, w->system.kernel_back, w->tile.chunk - 1);
+    du.factor[0] = samples_times_kernel(w, w->out, w->task->shape->channels, w->system.kernel_back, w->tile.chunk - 1,
+                                        GPU_CHUNK_LOWER);
     du.factor[1] = states_times(w, w->adjoints, w->system.into_back);
     GPU_TRY(multiply(w, du));
     return crop(w, rows, w->task->du, &w->task->du_strides, 1);

@@ -22,7 +22,7 @@ from binding import Library, Refused
 from jobs import Job
 from sides import largest_difference
 
-SETTLE_S = 0.003 # the other side's threads fall asleep
+SETTLE_S, SETTLE_THREADS_S = 0.003, 0.1 # until the other side's threads are asleep: a pool of several spins for a while
 
 
 def make_ours(library, job):
@@ -61,6 +61,7 @@ def timed(side):
 def take_turns(sides, request):
     """Nanoseconds of one call, for every side and repetition. At least one repetition, however slow."""
     end, turn_ns = time.monotonic() + request["limit_s"], request["turn_s"] * 1e9
+    settle_s = SETTLE_S if request["job"]["threads"] == 1 else SETTLE_THREADS_S
 
     def calls_of_a_turn(side):
         """The first call warms up; where it is short a second one tells more."""
@@ -70,7 +71,7 @@ def take_turns(sides, request):
     times = [[] for _ in sides]
     for _ in range(request["repeats"]):
         for side, count, measured in zip(sides, calls, times):
-            time.sleep(SETTLE_S)
+            time.sleep(settle_s)
             measured.append(sum(timed(side) for _ in range(count)) / count)
         if time.monotonic() > end:
             break

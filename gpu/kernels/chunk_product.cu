@@ -63,6 +63,13 @@ __device__ void load_right(const gpu_chunk_factor &f, int64_t h, int64_t k, int6
     }
 }
 
+/* Whether the rows from k on of a matrix are 0 in these columns. A period is whole steps deep. */
+__device__ bool is_zero(const gpu_chunk_factor &f, int64_t k, int64_t column)
+{
+    const int64_t row = k % f.period;
+    return (f.triangle == GPU_CHUNK_UPPER && row >= column + wide) || (f.triangle == GPU_CHUNK_LOWER && row + deep <= column);
+}
+
 template <typename T>
 __global__ void __launch_bounds__(gpu_threads, 4)
     k_chunk_product(gpu_chunk_tile t, channel_range range, int64_t row_parts, int64_t column_parts, gpu_chunk_product p)
@@ -80,6 +87,7 @@ __global__ void __launch_bounds__(gpu_threads, 4)
         const gpu_chunk_factor &f = p.factor[i];
         GPU_ROLLED
         for (int64_t k = 0; k < f.depth; k += deep) {
+            if (is_zero(f, k, column)) continue; /* the whole block */
             __syncthreads(); /* the places are there; what was loaded before has been read */
             load_left(places, f, k, thread, of_left);
             load_right(f, h, k, column, p.columns, thread, of_right);

@@ -29,12 +29,14 @@ typedef struct gpu_chunk_tile {
  *   a_k      at a + lane * a_lane + j * period + k / period * a_next + k % period
  * and of channel h of the block, row k of its matrix
  *   b_k,i    at b + h * b_channel + k / period * b_next + b_first + k % period * b_step + i.
+ * Where it is a triangle, it is 0 for i < k % period (upper) or i > k % period (lower), and a_k need not meet it.
  */
+typedef enum gpu_chunk_triangle { GPU_CHUNK_WHOLE, GPU_CHUNK_UPPER, GPU_CHUNK_LOWER } gpu_chunk_triangle;
 typedef struct gpu_chunk_factor {
     const void *a, *b;
     int64_t a_lane, a_next;
     int64_t b_channel, b_next, b_first, b_step;
-    int64_t period, depth;
+    int64_t period, depth, triangle;
 } gpu_chunk_factor;
 
 /* panel out (columns wide) = sum over factors and k of a_k b_k; `adds`: += */
