@@ -105,7 +105,7 @@ for shape in $shapes; do
 $shape
 SHAPE
     # shellcheck disable=SC2086
-    [ ! -x "$floors" ] || part "floors_${B}_${H}_$L" 40 env S4_GPU_MODULE="$floors_module" "$floors" $small "$B" "$H" "$d_state" "$L" split gpu
+    [ ! -x "$floors" ] || part "floors_${B}_${H}_$L" 40 env S4_GPU_MODULE="$floors_module" "$floors" $small "$B" "$H" "$d_state" "$L" split gpu split:chunked
 done
 
 # ---- samples in host memory -----------------------------------------------------------------------------------------------

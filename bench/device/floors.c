@@ -3,9 +3,9 @@
  * copy, measured in the same run, moves what cannot be left out. Forward reads u and writes y: 8 B H L bytes in single
  * precision; backward reads u and dy and writes du: 12 B H L.
  *
- *   s4_floors [--small] B H N L PLACEMENT...
+ *   s4_floors [--small] B H N L PLACEMENT[:ALGORITHM]...
  *
- * A line of name=value words for the copies, and one for each placement. Under an emulated GPU times are "emulated".
+ * A line of name=value words for the copies, and one for each placement, by FFT or by the algorithm that it names. Under an emulated GPU times are "emulated".
  */
 #include <math.h>
 #include <stdio.h>
@@ -244,6 +244,19 @@ static void measure(struct row *r)
         printf(" state=%s\n", f->device.emulated ? "emulated" : "ok");
 }
 
+/* PLACEMENT[:ALGORITHM]; the layer stores what that trains. */
+static s4_status read_placement(const struct floors *f, const char *text, s4_problem *problem)
+{
+    char place[64];
+    const size_t length = strcspn(text, ":");
+    snprintf(place, sizeof place, "%.*s", (int)length, text);
+    problem->algorithm = S4_ALGORITHM_FFT;
+    s4_status status = s4_placement_parse(place, &problem->placement);
+    if (!status && text[length]) status = s4_algorithm_parse(text + length + 1, &problem->algorithm);
+    if (status) return status;
+    return s4_layer_setup(f->context, f->layer, problem->algorithm == S4_ALGORITHM_CHUNKED ? 0 : f->L);
+}
+
 static void measure_placement(const struct floors *f, const char *text)
 {
     struct row r = {.floors = f};
@@ -257,7 +270,7 @@ static void measure_placement(const struct floors *f, const char *text)
     r.problem.tensors = S4_PLACE_GPU;
     printf("row placement=%s batch=%lld d_model=%lld d_state=%lld length=%lld", text, (long long)f->B, (long long)f->H,
            (long long)f->N, (long long)f->L);
-    s4_status status = s4_placement_parse(text, &r.problem.placement);
+    s4_status status = read_placement(f, text, &r.problem);
     if (!status) status = s4_plan_create(&r.problem, &r.plan);
     if (!status) status = s4_plan_describe(r.plan, &info);
     if (status) {
@@ -289,9 +302,7 @@ static int make_layer(struct floors *f)
     S4_INIT(&sizes);
     sizes.d_model = f->H;
     sizes.d_state = f->N;
-    if (!s4_layer_create(&sizes, &f->layer) && !s4_layer_init(f->context, f->layer, NULL) &&
-        !s4_layer_setup(f->context, f->layer, f->L))
-        return 1;
+    if (!s4_layer_create(&sizes, &f->layer) && !s4_layer_init(f->context, f->layer, NULL)) return 1;
     fprintf(stderr, "s4_floors: layer: %s\n", s4_last_error());
     return 0;
 }
@@ -317,7 +328,7 @@ int main(int argc, char *argv[])
     int emulated;
     int64_t *const sizes[] = {&f.B, &f.H, &f.N, &f.L};
     if (count < 5) {
-        fprintf(stderr, "usage: s4_floors [--small] B H N L PLACEMENT...\n");
+        fprintf(stderr, "usage: s4_floors [--small] B H N L PLACEMENT[:ALGORITHM]...\n");
         return 2;
     }
     for (int i = 0; i < 4; i++)
