@@ -1,10 +1,12 @@
 /*
  * The convolution in chunks in every place: what is larger than one tile, one piece or one block of threads of a GPU has
- * the values of the CPU; and a channel whose matrices are not finite is told of alike.
+ * the values of the CPU, wherever the tensors of the caller lie; and a channel whose matrices are not finite is told of
+ * alike.
  */
 #include <math.h>
 
 #include "chunked.h"
+#include "cuda_calls.h"
 #include "expect.h"
 #include "place.h"
 #include "tolerances.h"
@@ -85,6 +87,7 @@ Test(chunked_places, tell_what_overflows)
         {"M_B", S4_MODE_DIAG, 100, 0, 1e300, 0},
         {"M_C", S4_MODE_DIAG, 100, 0, 0, 1e300},
         {"K", S4_MODE_DIAG, -10, 0, 1e200, 1e200},
+        {"a parameter", S4_MODE_DIAG, NAN, 0, 0, 0},
     };
     s4_context *context = context_open();
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
@@ -106,7 +109,51 @@ Test(chunked_places, tell_what_overflows)
             layer_data(layer, S4_PARAMETER_C)[2 + part] = part ? 0 : cases[i].c;
         }
         must(s4_layer_changed(layer, S4_PARAMETER_ALL));
-        must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_NOT_FINITE, "channel 1: the read-out");
+        must_refuse(s4_plan_refresh(s.plan, layer, s.workspace), S4_ERROR_NOT_FINITE,
+                    isnan(growth) ? "kernel.A_real[1]" : "channel 1: the read-out");
+        session_close(&s);
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
+/* Tensors and states in device memory, where the state that leaves does not lie where the one that enters did: the bits
+ * of tensors on the host. */
+Test(chunked_places, device_tensors)
+{
+    const cuda_calls cuda = cuda_find();
+    s4_context *context = context_open();
+    for (int k = 0; k < chunked_kind_count; k += 6) {
+        about("%s", chunked_kinds[k].name);
+        s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
+        chunked_call c = chunked_open(layer, 3, 75, 1, (uint64_t)k);
+        c.frozen = S4_PARAMETER_ALL;
+        const chunked_result y = chunked_forward(context, &c), du = chunked_backward(context, &c);
+        s4_problem problem = chunked_problem(&c, S4_DIRECTION_TRAINING);
+        problem.tensors = S4_PLACE_GPU;
+        session s = session_open(context, &problem);
+        const int64_t count = chunked_inputs(&c), states = chunked_states(&c);
+        const size_t bytes = (size_t)count * sizeof(double), state_bytes = (size_t)states * sizeof(double);
+        double *got = numbers(count), *state = numbers(states);
+        double *u = cuda_put(&cuda, bytes, c.u), *dy = cuda_put(&cuda, bytes, c.G), *out = cuda_put(&cuda, bytes, got);
+        double *x0 = cuda_put(&cuda, state_bytes, c.x0), *ds = cuda_put(&cuda, state_bytes, c.ds);
+        double *leaving = cuda_put(&cuda, state_bytes, state);
+        s4_forward_io forward = {.struct_size = sizeof forward, .u = u, .y = out, .state_in = x0, .state_out = leaving};
+        must(s4_plan_refresh(s.plan, layer, s.workspace));
+        must(s4_plan_forward(s.plan, layer, s.workspace, &forward));
+        cuda_get(&cuda, bytes, out, got);
+        cuda_get(&cuda, state_bytes, leaving, state);
+        expect_same_bits("y", count, got, y.y);
+        expect_same_bits("the state that leaves", states, state, y.state);
+        s4_backward_io backward = {.struct_size = sizeof backward, .u = u, .dy = dy, .du = out, .state_in = x0,
+                                   .dstate_out = ds, .dstate_in = leaving};
+        must(s4_plan_backward(s.plan, layer, s.workspace, &backward));
+        cuda_get(&cuda, bytes, out, got);
+        cuda_get(&cuda, state_bytes, leaving, state);
+        expect_same_bits("du", count, got, du.g.du);
+        expect_same_bits("gradient of x0", states, state, du.entering);
+        double *const mine[] = {u, dy, out, x0, ds, leaving};
+        for (size_t i = 0; i < sizeof mine / sizeof mine[0]; i++) check(cuda.free(mine[i]) == 0, "memory cannot be freed");
         session_close(&s);
         s4_layer_destroy(layer);
     }
