@@ -60,12 +60,14 @@ Test(chunked_places, many_channels)
     are_as_the_cpu(cases, sizeof cases / sizeof cases[0]);
 }
 
-/* States of more numbers than a block has threads, 128, and more outputs than it has warps. */
+/* States of more numbers than a block has threads, 128, or than leave their sums in shared memory, and more rows of them
+ * than have scratch on the way back, 279; more outputs than a
+ * block has warps. */
 Test(chunked_places, many_states)
 {
     static const large_case cases[] = {
         {"dplr", {.d_model = 1, .d_state = 132, .rank = 2, .plain_transforms = 1}, 2, 600, 1},
-        {"bilinear", {.d_model = 1, .d_state = 260, .mode = S4_MODE_DIAG, .plain_transforms = 1}, 2, 75, 1},
+        {"bilinear", {.d_model = 1, .d_state = 2000, .mode = S4_MODE_DIAG, .plain_transforms = 1}, 290, 17, 1},
         {"outputs, zoh",
          {.d_model = 2, .d_state = 34, .channels = 6, .mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .plain_transforms = 1},
          2, 75, 1},
