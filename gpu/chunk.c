@@ -191,8 +191,8 @@ static s4_status chunk_forward(const s4_task *task)
 
 /* What a call needs. */
 typedef struct needs {
-    int u, states, adjoints, ends;
-    int sums_of_kernel, sums_of_system;
+    int u, adjoints, ends;
+    int sums_of_kernel, sums_of_system; /* the first: states, too */
 } needs;
 
 static needs needs_of(const s4_task *task)
@@ -200,15 +200,14 @@ static needs needs_of(const s4_task *task)
     needs need = {.sums_of_kernel = (task->wanted & S4_WANTED_KERNEL) != 0,
                   .sums_of_system = (task->wanted & S4_WANTED_SYSTEM) != 0};
     need.adjoints = task->du || need.sums_of_system || task->dstate_in;
-    need.ends = task->dstate_out && (need.sums_of_kernel || need.adjoints);
-    need.states = need.sums_of_kernel || need.ends;
-    need.u = need.states || (task->wanted & S4_WANTED_D);
+    need.ends = task->dstate_out && need.adjoints; /* C alone does not meet the state that leaves */
+    need.u = need.sums_of_kernel || (task->wanted & S4_WANTED_D);
     return need;
 }
 
 /* From the adjoint of the state that leaves to that of the state after the last whole chunk, with du of the samples
  * between, and what they give to the sums. */
-static s4_status through_ends(const chunk_work *w, const gpu_chunk_gradients *sums)
+static s4_status through_ends(const chunk_work *w, const needs *need, const gpu_chunk_gradients *sums)
 {
     const s4_task *task = w->task;
     const char *operation = w->operation;
@@ -225,7 +224,7 @@ static s4_status through_ends(const chunk_work *w, const gpu_chunk_gradients *su
     rows.count = w->tile.rows.count;
     rows.du = task->du ? of_block(w, w->ends, bytes) : NULL;
     rows.du_strides = (s4_strides){.batch = w->lane, .channel = task->rows * w->lane, .time = 1};
-    rows.state_in = x.at;
+    rows.state_in = need->sums_of_kernel ? x.at : NULL; /* only sums need it */
     rows.dstate_out = rows.dstate_in = adjoint.at;
     rows.state_batch = x.batch;
     rows.state_channel = x.channel;
@@ -312,9 +311,9 @@ static s4_status tile_backward(const chunk_work *w, const needs *need, const gpu
     if (need->u) GPU_TRY(pad(w, task->u, &task->u_strides, 1, w->u, NULL));
     GPU_TRY(pad(w, task->dy, &task->dy_strides, s->channels, w->out, partials));
     if (partials) GPU_LAUNCH(skip_sums, &w->tile.rows, partials, task->row == 0, s->d_model, gradient_d);
-    if (need->states)
+    if (need->sums_of_kernel)
         GPU_TRY(make_states(w, need->ends ? states_of_lanes(w, w->leaving) : (gpu_chunk_states){0}));
-    if (need->ends) GPU_TRY(through_ends(w, sums));
+    if (need->ends) GPU_TRY(through_ends(w, need, sums));
     for (int64_t c = 0; c < s->channels && need->sums_of_kernel; c++) GPU_TRY(sums_of_kernel(w, sums, c));
     if (need->adjoints) GPU_TRY(make_adjoints(w, need));
     if (need->sums_of_system) GPU_TRY(sums_of_system(w, sums));

@@ -61,6 +61,7 @@ s4_problem chunked_problem(const chunked_call *c, s4_direction direction)
     problem.states = c->states;
     problem.threads = c->threads;
     problem.host_budget = c->host_budget;
+    problem.device_budget = c->device_budget;
     if (c->on_cpu) must(s4_placement_parse("cpu", &problem.placement));
     return problem;
 }
@@ -87,6 +88,7 @@ chunked_call chunked_another_way(s4_context *context, const chunked_call *c, s4_
         const s4_problem problem = chunked_problem(&other, direction);
         session s = session_open(context, &problem);
         other.host_budget = s.info.host_minimum;
+        other.device_budget = s.info.device_minimum;
         session_close(&s);
     }
     return other;

@@ -16,7 +16,7 @@ typedef struct chunked_call {
     double rate;
     s4_layout layout;
     int states, threads;
-    int64_t host_budget;
+    int64_t host_budget, device_budget;
     int64_t planned_batch, planned_length; /* 0: B, T */
     unsigned frozen;                       /* bits of parameters whose gradient is not asked for */
     int no_du;

@@ -3,7 +3,7 @@
 # gradient taken out, a kernel emptied, a barrier or a wait removed), builds what that changes and runs the one test
 # that the row names, which must fail.
 #
-#   sh tests/defects.sh            all rows; some 20 minutes
+#   sh tests/defects.sh            all rows; some half an hour
 #   sh tests/defects.sh WORD       only the rows that contain WORD
 #   sh tests/defects.sh --fit      plants nothing: only that every row fits its source, and every kernel and barrier has one
 #

@@ -248,25 +248,28 @@ Test(chunked_gradient, have_the_same_bits)
     s4_context_destroy(context);
 }
 
-/* What is asked for has the bits it has when all is asked for. */
+/* What is asked for has the bits it has when all is asked for: some of the parameters, C or D alone, or none. */
 Test(chunked_gradient, of_what_is_asked_for)
 {
+    static const unsigned all = (1u << S4_PARAMETER_COUNT) - 1, only_c = 1u << S4_PARAMETER_C, only_d = 1u << S4_PARAMETER_D;
+    const unsigned asked[] = {all, all - only_d, all - only_c, 0x25, 0x4a, 1, only_c, only_d, 0};
     s4_context *context = context_open();
     for (int k = 0; k < chunked_kind_count; k += 6)
-        for (unsigned frozen = 0; frozen < 1u << S4_PARAMETER_COUNT; frozen += 5) {
-            about("%s, frozen %u", chunked_kinds[k].name, frozen);
+        for (int states = 0; states < 2; states++) {
             s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
-            chunked_call c = chunked_open(layer, 3, 40, 1, (uint64_t)k);
+            chunked_call c = chunked_open(layer, 3, 40, states, (uint64_t)k);
             const chunked_result expected = chunked_backward(context, &c);
-            c.frozen = frozen;
-            c.no_du = frozen % 2;
-            chunked_result got = chunked_backward(context, &c);
-            for (int p = 0; p < S4_PARAMETER_COUNT; p++)
-                if (frozen >> p & 1)
-                    got.g.parameter[p] = expected.g.parameter[p];
-            if (c.no_du)
-                got.g.du = expected.g.du;
-            expect_same_backward(&c, &got, &expected);
+            for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++)
+                for (c.no_du = 0; c.no_du < 2; c.no_du++) {
+                    c.frozen = all & ~asked[i];
+                    about("%s, frozen %u, %s du, %s states", chunked_kinds[k].name, c.frozen, c.no_du ? "no" : "with",
+                          states ? "with" : "no");
+                    chunked_result got = chunked_backward(context, &c);
+                    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+                        if (c.frozen >> p & 1) got.g.parameter[p] = expected.g.parameter[p];
+                    if (c.no_du) got.g.du = expected.g.du;
+                    expect_same_backward(&c, &got, &expected);
+                }
             s4_layer_destroy(layer);
         }
     s4_context_destroy(context);

@@ -255,6 +255,30 @@ Test(step, rows_stand_alone)
     s4_context_destroy(context);
 }
 
+/* More rows than a GPU takes at a time of states that do not fit its shared memory: each is what it is alone. */
+Test(step, many_rows_of_large_states)
+{
+    enum { B = 1030, T = 2, N = 770 };
+    static const layer_shape large = {.mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .d_model = 1, .d_state = N,
+                                      .plain_transforms = 1};
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&large, 10);
+    random_source random = {10};
+    const double *u = random_samples(&random, B * T), *state_in = random_samples(&random, B * N);
+    const s4_problem problem = step_problem(layer, S4_F64, S4_STEP_LINEAR, B, T);
+    session s = session_open(context, &problem);
+    double *state = numbers_copy(B * N, state_in);
+    const double *y = session_step(&s, layer, 0, 0, u, state);
+    for (int64_t b = 3; b < B; b += 342) {
+        double *one = numbers_copy(N, state_in + b * N);
+        expect_same_bits("a row", T, session_step(&s, layer, 1, T, u + b * T, one), y + b * T);
+        expect_same_bits("its state", N, one, state + b * N);
+    }
+    session_close(&s);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
 /* What is not finite in one row stays there. */
 Test(step, rows_do_not_leak)
 {

@@ -44,7 +44,8 @@ __device__ void exchange_row(double *&a, double *&b)
     b = was;
 }
 
-/* The gradients of K, from the sums U^T G, into their first rows; and what they give to the read-outs. */
+/* The gradients of K, from the sums U^T G, into their first rows; and what they give to the read-outs. v is
+ * read behind a barrier. */
 __device__ void collect_kernel(const s4_shape &s, const gradient_channel &c, const double *v)
 {
     const int64_t state = 2 * s.modes, chunk = s.chunk;
@@ -54,7 +55,7 @@ __device__ void collect_kernel(const s4_shape &s, const gradient_channel &c, con
         for (int64_t row = 1; row < chunk - t; row++) sum += of_output[row * chunk + row + t];
         of_output[t] = sum;
     }
-    __syncthreads(); /* the gradients of K */
+    __syncthreads(); /* the gradients of K, and v */
     for (int64_t i = threadIdx.x; i < s.channels * state; i += gpu_threads) {
         const int64_t output = i / state, n = i - output * state;
         double sum = 0;
@@ -175,7 +176,6 @@ __global__ void __launch_bounds__(gpu_threads, 2)
     c.power = of.power + offset;
     c.sums = sample_sums_view(s, of.ends + offset);
     if (threadIdx.x < 32) step_inputs(s, c.linear, lane.v);
-    __syncthreads(); /* v */
     collect_kernel(s, c, lane.v);
     if (threadIdx.x < 32) {
         go_back_through_v(m, c, lane);

@@ -47,14 +47,13 @@ __device__ void check(const gpu_model &m, int64_t h, double value)
     if (!is_finite(value)) raise_flag(m.flags, GPU_FLAG_OVERFLOW, h, value);
 }
 
-/* M_B from v. */
+/* M_B from v. What is not finite in it is not in K, either, which is checked. */
 template <typename T> __device__ void store_into(const gpu_model &m, const chunk_channel<T> &c, const double *v)
 {
     const s4_shape &s = m.shape;
     for (int64_t i = threadIdx.x; i < s.chunk * c.state; i += gpu_threads) {
         const int64_t t = i / c.state, padded = i - t * c.state, at = split_of_padded(s.modes, c.state, padded), row = s.chunk - 1 - t;
         const double value = at < 0 ? 0 : v[t * 2 * s.modes + at];
-        check(m, c.h, value);
         c.into[row * c.state + padded] = T(value);
         if (c.into_back) c.into_back[padded * s.chunk + row] = T(value);
     }
@@ -90,7 +89,7 @@ __device__ void store_out(const gpu_model &m, const chunk_channel<T> &c, double 
         double *const made = next;
         next = x;
         x = made;
-        __syncwarp();
+        __syncwarp(); /* the row */
         for (int64_t i = lane_of_thread(); i < c.state; i += 32) {
             const int64_t at = split_of_padded(s.modes, c.state, i);
             const double value = at < 0 ? 0 : x[at];
@@ -98,8 +97,8 @@ __device__ void store_out(const gpu_model &m, const chunk_channel<T> &c, double 
             c.out[(output * c.state + i) * s.chunk + t] = T(value);
             if (c.out_back) c.out_back[(output * s.chunk + t) * c.state + i] = T(value);
         }
-        __syncwarp();
     }
+    __syncwarp(); /* the last row has been read; others are overwritten a step later */
 }
 
 /* X - I, by columns and by rows, of a DPLR channel. */
@@ -137,8 +136,7 @@ template <typename T> __device__ void store_poles(const gpu_model &m, const chun
                                         load_complex(m.system.lambda, c.h % s.n_ssm * s.modes + n)};
             pole = power(pole_of(s.discretisation, mode), s.chunk);
         }
-        check(m, c.h, pole.re);
-        check(m, c.h, pole.im);
+        check(m, c.h, pole.re + pole.im); /* finite only where both are */
         put_split(to, half, n, pole);
         if (back) put_split(back, half, n, conj(pole));
     }
