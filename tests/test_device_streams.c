@@ -27,7 +27,7 @@ typedef struct scene {
     s4_backward_io backward;
 } scene;
 
-static const sizes scene_sizes = {B, H, T, T, 1, 0, S4_F32};
+static const sizes scene_sizes = {B, H, T, T, 1, 0, S4_F32, 0, 0};
 
 /* A workspace, a stream and tensors more on the plan of `s`. */
 static void scene_fill(scene *s, uint64_t seed)
