@@ -120,6 +120,7 @@ s4_status gpu_check_flags(s4_device *device, s4_queue *queue, const s4_shape *sh
 {
     gpu_flag_word flags[S4_FLAGS];
     int previous;
+    if (!shape) queue->flags = NULL;
     if (!queue->flags || queue->flags != buffer[S4_BUFFER_FLAGS]) return S4_OK;
     GPU_TRY(gpu_enter(device, "check", &previous));
     s4_status status = read_flags(queue, flags);

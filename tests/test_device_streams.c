@@ -299,6 +299,34 @@ Test(device_streams, graph_in_blocks)
     in_both(graph_in_blocks);
 }
 
+/* What a call that went on has found is of no interest to a refresh, before which another plan may have had the memory. */
+Test(device_streams, refresh_after_another_plan)
+{
+    enum { ROWS = 400 };
+    scene s = scene_open_within(1, 1);
+    s4_problem problem = problem_of(s.layer, S4_DIRECTION_STEP, S4_F32, ROWS, T, 0);
+    must(s4_placement_parse("step=gpu", &problem.placement));
+    session other = session_open(s.context, &problem);
+    random_source random = {4};
+    s4_step_io io;
+    S4_INIT(&io);
+    io.u = tensor_of(S4_F32, ROWS * H * T, random_samples(&random, ROWS * H * T));
+    io.y = tensor_zero(S4_F32, ROWS * H * T);
+    io.state = numbers(ROWS * H * 4);
+    s4_workspace_destroy(s.run.workspace);
+    s.run.workspace = other.workspace; /* the larger one */
+    must(s4_workspace_set_stream(s.run.workspace, s.stream));
+    for (int i = 0; i < 2; i++) {
+        must(s4_plan_refresh(s.run.plan, s.layer, s.run.workspace));
+        scene_forward(&s);
+        must(s4_plan_refresh(other.plan, s.layer, s.run.workspace));
+        must(s4_plan_step(other.plan, s.layer, s.run.workspace, &io));
+    }
+    other.workspace = NULL;
+    session_close(&other);
+    scene_close(&s);
+}
+
 /* One plan, two workspaces, each with a stream and tensors of its own, in turn: work of one does not use the FFT plans'
  * stream or work area of the other. */
 static void two_workspaces_in_turn(int chunked)
