@@ -322,6 +322,13 @@ Test(device_streams, refresh_after_another_plan)
         must(s4_plan_refresh(other.plan, s.layer, s.run.workspace));
         must(s4_plan_step(other.plan, s.layer, s.run.workspace, &io));
     }
+    void *graph = NULL; /* that is never launched */
+    must(s4_plan_refresh(s.run.plan, s.layer, s.run.workspace));
+    check(s.cuda.begin_capture(s.stream, 0) == 0, "no capture");
+    scene_forward(&s);
+    check(s.cuda.end_capture(s.stream, &graph) == 0 && s.cuda.graph_destroy(graph) == 0, "the capture is spoilt");
+    must(s4_workspace_set_stream(s.run.workspace, NULL));
+    scene_forward(&s);
     other.workspace = NULL;
     session_close(&other);
     scene_close(&s);
