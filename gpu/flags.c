@@ -16,7 +16,7 @@ s4_status gpu_flags_open(const s4_task *task, int anew, gpu_flag_word **flags)
     if (queue->flags == *flags && !anew) return S4_OK;
     GPU_TRY(gpu_check(cudaMemsetAsync(*flags, 0xff, S4_FLAGS * sizeof(gpu_flag_word), gpu_stream(task)), "flags",
                       "cudaMemsetAsync"));
-    queue->flags = *flags;
+    if (!gpu_is_captured(gpu_stream(task))) queue->flags = *flags; /* what a graph will do has not been done */
     return S4_OK;
 }
 
@@ -120,6 +120,7 @@ s4_status gpu_check_flags(s4_device *device, s4_queue *queue, const s4_shape *sh
 {
     gpu_flag_word flags[S4_FLAGS];
     int previous;
+    if (!shape) queue->flags = NULL;
     if (!queue->flags || queue->flags != buffer[S4_BUFFER_FLAGS]) return S4_OK;
     GPU_TRY(gpu_enter(device, "check", &previous));
     s4_status status = read_flags(queue, flags);

@@ -38,8 +38,9 @@ static s4_status run_rows(const s4_task *task, gpu_recurrence rows,
                           cudaError_t (*launch)(const gpu_recurrence *rows, cudaStream_t stream), const char *operation,
                           const char *kernel)
 {
+    const int64_t end = rows.first + rows.count;
     const int in_lanes = task->shape->modes > S4_GPU_STEP_SHARED;
-    const int64_t end = rows.first + rows.count, piece = in_lanes ? S4_GPU_STEP_LANES : rows.count;
+    const int64_t piece = in_lanes ? S4_GPU_STEP_LANES : rows.count;
     if (in_lanes) rows.scratch = task->buffer[S4_BUFFER_STEP_ROWS];
     for (; rows.first < end; rows.first += piece) {
         rows.count = piece < end - rows.first ? piece : end - rows.first;

@@ -332,7 +332,7 @@ typedef struct s4_backend {
     s4_status (*await)(s4_device *device, s4_queue *queue, int event);
     s4_status (*synchronise)(s4_device *device, s4_queue *queue); /* the host waits for all lanes; asynchronous errors */
     /* optional: what operations of this queue found so far, waited for: reads FLAGS and begins anew. S4_ERROR_NOT_FINITE,
-     * S4_ERROR_SINGULAR with a text, as the CPU place says it at once. */
+     * S4_ERROR_SINGULAR with a text, as the CPU place says it at once. shape NULL: begins anew, whatever was found. */
     s4_status (*check)(s4_device *device, s4_queue *queue, const s4_shape *shape, void *const *buffer);
 
     /* FFT plans and what else a shape needs; checks that work areas fit the buffers' bytes (S4_ERROR_OUT_OF_BUDGET

@@ -264,6 +264,16 @@ s4_status s4_execute_check(const s4_call *call)
     return gpu->check(plan->device[S4_PLACE_GPU], call->workspace->queue, &plan->shape, call->buffer[S4_PLACE_GPU]);
 }
 
+/* A refresh asks for nothing that an earlier call left to be found: it may be of other parameters, and another plan may
+ * have had the memory since. */
+static s4_status begin_anew(const s4_call *call)
+{
+    const s4_plan *plan = call->plan;
+    const s4_backend *gpu = plan->backend[S4_PLACE_GPU];
+    if (!plan->used[S4_PLACE_GPU] || !gpu->check) return S4_OK;
+    return gpu->check(plan->device[S4_PLACE_GPU], call->workspace->queue, NULL, call->buffer[S4_PLACE_GPU]);
+}
+
 s4_status s4_execute(s4_call *call, s4_phase phase)
 {
     const s4_plan *plan = call->plan;
@@ -277,6 +287,7 @@ s4_status s4_execute(s4_call *call, s4_phase phase)
         locate_buffers(&follower);
         call->follower = &follower;
     }
+    if (phase == S4_PHASE_REFRESH) S4_TRY(begin_anew(call));
     s4_status status = run_phase(call, phase);
     if (!status && plan->context->options.strict) status = s4_ledger_check(call, phase);
     if (!plan->used[S4_PLACE_GPU]) return status;

@@ -255,7 +255,9 @@ void s4_operation_moves(const s4_operation_row *row, const s4_shape *s, const s4
         *(s4_operation_towards(row, placement) == S4_PLACE_GPU ? &up : &down) = bytes;
         break;
     }
-    case S4_TRANSFER_RAW: up = 8 * s4_raw_offset(s, S4_PARAMETER_COUNT + 1); break;
+    case S4_TRANSFER_RAW: /* chunks train plain C itself, beside which none is kept */
+        up = 8 * s4_raw_offset(s, chunked(s) && TRAINS ? S4_PARAMETER_COUNT : S4_PARAMETER_COUNT + 1);
+        break;
     case S4_TRANSFER_KERNEL_OUT:
         if (placement->stage[row->stage] == S4_PLACE_GPU) down = dtype * s->kernels * s->d_model * s->kernel_length;
         break;

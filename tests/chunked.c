@@ -25,6 +25,10 @@ const struct chunked_kind chunked_kinds[] = {
       .plain_transforms = 1}},
     {"zoh, 34 states",
      {.d_model = 1, .d_state = 34, .mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .plain_transforms = 1}},
+    {"dplr, 2 states, rank 4, 3 outputs, 1 copy",
+     {.d_model = 2, .d_state = 2, .rank = 4, .n_ssm = 1, .channels = 3, .plain_transforms = 1}},
+    {"zoh, 2 states, 1 copy",
+     {.d_model = 2, .d_state = 2, .n_ssm = 1, .mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .plain_transforms = 1}},
 };
 const int chunked_kind_count = (int)(sizeof chunked_kinds / sizeof chunked_kinds[0]);
 
@@ -151,9 +155,13 @@ chunked_result chunked_backward(s4_context *context, const chunked_call *c)
     io.lengths = c->lengths;
     io.state_in = c->x0;
     io.dstate_out = c->ds;
-    io.dstate_in = c->states ? r.entering : NULL;
+    io.dstate_in = c->states && !c->no_entering ? r.entering : NULL;
     for (int p = 0; p < S4_PARAMETER_COUNT; p++)
         io.gradients.parameter[p] = c->frozen >> p & 1 ? NULL : r.g.parameter[p];
+    io.gradients.accumulate = c->accumulate;
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        for (int64_t i = 0; c->accumulate && i < r.g.count[p]; i++)
+            r.g.parameter[p][i] = 0.5;
     must(s4_plan_refresh(s.plan, c->layer, s.workspace));
     must(s4_plan_backward(s.plan, c->layer, s.workspace, &io));
     if (io.du)

@@ -19,7 +19,8 @@ typedef struct chunked_call {
     int64_t host_budget, device_budget;
     int64_t planned_batch, planned_length; /* 0: B, T */
     unsigned frozen;                       /* bits of parameters whose gradient is not asked for */
-    int no_du;
+    int no_du, no_entering;                /* nor those */
+    int accumulate;                        /* onto parameter gradients of 0.5 */
     int on_cpu;                            /* whatever place is under test */
 } chunked_call;
 
@@ -46,7 +47,7 @@ void expect_same_backward(const chunked_call *c, const chunked_result *got, cons
 
 /* Layers of every kind, with names: every one that can be convolved in chunks. */
 extern const struct chunked_kind {
-    char name[40];
+    char name[48];
     layer_shape shape;
 } chunked_kinds[];
 extern const int chunked_kind_count;

@@ -248,30 +248,71 @@ Test(chunked_gradient, have_the_same_bits)
     s4_context_destroy(context);
 }
 
-/* What is asked for has the bits it has when all is asked for: some of the parameters, C or D alone, or none. */
+/* What is asked for has the bits it has when all is asked for. */
+static void ask_for_some(s4_context *context, const chunked_call *all, const chunked_result *expected, unsigned frozen,
+                         int no_du, int no_entering)
+{
+    chunked_call c = *all;
+    c.frozen = frozen;
+    c.no_du = no_du;
+    c.no_entering = no_entering;
+    chunked_result got = chunked_backward(context, &c);
+    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+        if (frozen >> p & 1)
+            got.g.parameter[p] = expected->g.parameter[p];
+    if (no_du)
+        got.g.du = expected->g.du;
+    if (no_entering)
+        got.entering = expected->entering;
+    expect_same_backward(&c, &got, expected);
+}
+
 Test(chunked_gradient, of_what_is_asked_for)
 {
-    static const unsigned all = (1u << S4_PARAMETER_COUNT) - 1, only_c = 1u << S4_PARAMETER_C, only_d = 1u << S4_PARAMETER_D;
-    const unsigned asked[] = {all, all - only_d, all - only_c, 0x25, 0x4a, 1, only_c, only_d, 0};
+    static const int kinds[] = {0, 2, 6, 8};
+    static const unsigned all_but[] = {S4_PARAMETER_C, S4_PARAMETER_D, S4_PARAMETER_INV_DT, S4_PARAMETER_P};
     s4_context *context = context_open();
-    for (int k = 0; k < chunked_kind_count; k += 6)
-        for (int states = 0; states < 2; states++) {
-            s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
-            chunked_call c = chunked_open(layer, 3, 40, states, (uint64_t)k);
-            const chunked_result expected = chunked_backward(context, &c);
-            for (size_t i = 0; i < sizeof asked / sizeof asked[0]; i++)
-                for (c.no_du = 0; c.no_du < 2; c.no_du++) {
-                    c.frozen = all & ~asked[i];
-                    about("%s, frozen %u, %s du, %s states", chunked_kinds[k].name, c.frozen, c.no_du ? "no" : "with",
-                          states ? "with" : "no");
-                    chunked_result got = chunked_backward(context, &c);
-                    for (int p = 0; p < S4_PARAMETER_COUNT; p++)
-                        if (c.frozen >> p & 1) got.g.parameter[p] = expected.g.parameter[p];
-                    if (c.no_du) got.g.du = expected.g.du;
-                    expect_same_backward(&c, &got, &expected);
-                }
-            s4_layer_destroy(layer);
+    for (int i = 0; i < 8; i++) {
+        const struct chunked_kind *kind = &chunked_kinds[kinds[i / 2]];
+        const int states = i % 2;
+        s4_layer *layer = layer_random(&kind->shape, (uint64_t)i);
+        const chunked_call c = chunked_open(layer, 3, 40, states, (uint64_t)i);
+        const chunked_result expected = chunked_backward(context, &c);
+        for (unsigned frozen = 0; frozen < 1u << S4_PARAMETER_COUNT && i % 4 == 1; frozen += 5) {
+            about("%s, frozen %u", kind->name, frozen);
+            ask_for_some(context, &c, &expected, frozen, frozen % 2, frozen / 2 % 2);
         }
+        for (int alone = 0; alone <= 4; alone++)
+            for (int way = 0; way < 4; way++) {
+                about("%s, alone %d, way %d, %s states", kind->name, alone, way, states ? "with" : "no");
+                const unsigned wanted = alone < 4 ? 1u << all_but[alone] : 0;
+                ask_for_some(context, &c, &expected, S4_PARAMETER_ALL & ~wanted, way & 1, way & 2);
+            }
+        s4_layer_destroy(layer);
+    }
+    s4_context_destroy(context);
+}
+
+/* What is there is added to, once. */
+Test(chunked_gradient, accumulate)
+{
+    s4_context *context = context_open();
+    for (int k = 0; k < 3; k++) {
+        about("%s", chunked_kinds[3 * k].name);
+        s4_layer *layer = layer_random(&chunked_kinds[3 * k].shape, 1);
+        chunked_call c = chunked_open(layer, 5, 70, 1, 1);
+        chunked_result expected = chunked_backward(context, &c);
+        for (int p = 0; p < S4_PARAMETER_COUNT; p++)
+            for (int64_t i = 0; i < expected.g.count[p]; i++)
+                expected.g.parameter[p][i] += 0.5;
+        c.accumulate = 1;
+        for (int way = 0; way < CHUNKED_WAYS; way++) {
+            const chunked_call other = chunked_another_way(context, &c, S4_DIRECTION_TRAINING, way);
+            const chunked_result got = chunked_backward(context, &other);
+            expect_same_backward(&c, &got, &expected);
+        }
+        s4_layer_destroy(layer);
+    }
     s4_context_destroy(context);
 }
 

@@ -14,7 +14,7 @@
 #include "s4/cuda.h"
 #include "session.h"
 
-enum { B = 2, H = 3, T = 40, COUNT = B * H * T };
+enum { B = 2, H = 3, T = 40, COUNT = B * H * T, STATES = B * H * 6 };
 
 typedef struct emulation {
     void (*fail_call)(const char *name, long nth, int error);
@@ -35,21 +35,30 @@ static emulation emulation_find(void)
     return e;
 }
 
-static s4_problem problem_for(s4_layer *layer)
+/* By FFT, or in chunks with states. */
+static s4_problem problem_by(int chunked, s4_layer *layer)
 {
-    return problem_of(layer, S4_DIRECTION_TRAINING, S4_F32, B, T, T);
+    s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F32, B, T, T);
+    problem.states = chunked;
+    problem.algorithm = chunked ? S4_ALGORITHM_CHUNKED : S4_ALGORITHM_FFT;
+    return problem;
 }
 
-static s4_layer *layer_for(void)
+static s4_problem problem_for(s4_layer *layer) { return problem_by(0, layer); }
+
+static s4_layer *layer_by(int chunked)
 {
     const layer_shape shape = {.d_model = H, .d_state = 6, .rank = 1, .plain_transforms = 1};
     s4_context *context;
     must(s4_context_create(NULL, &context));
     s4_layer *layer = layer_random(&shape, 1);
-    must(s4_layer_setup(context, layer, T));
+    if (!chunked)
+        must(s4_layer_setup(context, layer, T));
     s4_context_destroy(context);
     return layer;
 }
+
+static s4_layer *layer_for(void) { return layer_by(0); }
 
 static void must_be_typed(s4_status status)
 {
@@ -59,11 +68,11 @@ static void must_be_typed(s4_status status)
 }
 
 /* From nothing to a workspace. */
-Test(device_failures, opening_and_preparing)
+static void open_and_prepare(int chunked)
 {
     const emulation e = emulation_find();
-    s4_layer *layer = layer_for();
-    const s4_problem problem = problem_for(layer);
+    s4_layer *layer = layer_by(chunked);
+    const s4_problem problem = problem_by(chunked, layer);
     int failures = 0;
     for (long nth = 1;; nth++) {
         about("call %ld", nth);
@@ -94,13 +103,23 @@ Test(device_failures, opening_and_preparing)
     s4_layer_destroy(layer);
 }
 
+Test(device_failures, opening_and_preparing)
+{
+    open_and_prepare(0);
+    open_and_prepare(1);
+}
+
 typedef struct outcome {
     float y[COUNT], du[COUNT];
+    double state[STATES], dstate[STATES]; /* of plans with states */
     gradients g;
 } outcome;
 
 static s4_status execute(const session *s, s4_layer *layer, const float *u, const float *dy, outcome *out)
 {
+    const int states = s->info.problem.states;
+    for (int i = 0; i < STATES; i++)
+        out->state[i] = out->dstate[i] = 0.01 * i;
     s4_status status = s4_plan_refresh(s->plan, layer, s->workspace);
     if (status)
         return status;
@@ -108,6 +127,7 @@ static s4_status execute(const session *s, s4_layer *layer, const float *u, cons
     S4_INIT(&forward);
     forward.u = u;
     forward.y = out->y;
+    forward.state_in = forward.state_out = states ? out->state : NULL;
     status = s4_plan_forward(s->plan, layer, s->workspace, &forward);
     if (status)
         return status;
@@ -116,18 +136,19 @@ static s4_status execute(const session *s, s4_layer *layer, const float *u, cons
     backward.u = u;
     backward.dy = dy;
     backward.du = out->du;
+    backward.dstate_out = backward.dstate_in = states ? out->dstate : NULL;
     for (int p = 0; p < S4_PARAMETER_COUNT; p++)
         backward.gradients.parameter[p] = out->g.parameter[p];
     return s4_plan_backward(s->plan, layer, s->workspace, &backward);
 }
 
 /* In one block, and in many, so that samples go through both slots. */
-static void execute_with_failures(int in_blocks)
+static void execute_with_failures(int chunked, int in_blocks)
 {
     const emulation e = emulation_find();
-    s4_layer *layer = layer_for();
+    s4_layer *layer = layer_by(chunked);
     s4_context *context = context_open();
-    s4_problem problem = problem_for(layer);
+    s4_problem problem = problem_by(chunked, layer);
     session s = session_open(context, &problem);
     random_source random = {1};
     const float *u = tensor_of(S4_F32, COUNT, random_samples(&random, COUNT)),
@@ -137,7 +158,8 @@ static void execute_with_failures(int in_blocks)
     got.g = gradients_zero(layer, COUNT);
     must(execute(&s, layer, u, dy, &expected));
     if (in_blocks) {
-        problem.device_budget = s.info.device_minimum;
+        /* In chunks a little more than the minimum: three blocks, whose matrices are made again in every call. */
+        problem.device_budget = s.info.device_minimum + chunked * (s.info.device_peak - s.info.device_minimum) / 8;
         session_close(&s);
         s = session_open(context, &problem);
         check(s.info.block_channels * s.info.block_batch * 2 < B * H, "all in %d blocks of channels, %d of rows",
@@ -145,7 +167,7 @@ static void execute_with_failures(int in_blocks)
     }
     int failures = 0;
     for (long nth = 1;; nth++) {
-        about("call %ld", nth);
+        about("%s, call %ld", chunked ? "chunked" : "fft", nth);
         e.fail_call(NULL, nth, 0);
         const s4_status status = execute(&s, layer, u, dy, &got);
         e.fail_call(NULL, 0, 0);
@@ -156,6 +178,8 @@ static void execute_with_failures(int in_blocks)
         must(execute(&s, layer, u, dy, &got)); /* the same context, plan and workspace */
         check(memcmp(got.y, expected.y, sizeof got.y) == 0 && memcmp(got.du, expected.du, sizeof got.du) == 0,
               "[%s] other bits after a failure", about_text());
+        expect_same_bits("states after a failure", STATES, got.state, expected.state);
+        expect_same_bits("gradients of states after a failure", STATES, got.dstate, expected.dstate);
         for (int p = 0; p < S4_PARAMETER_COUNT; p++)
             expect_same_bits("a gradient after a failure", got.g.count[p], got.g.parameter[p], expected.g.parameter[p]);
         check(nth < 10000, "no end of calls");
@@ -169,23 +193,25 @@ static void execute_with_failures(int in_blocks)
 
 Test(device_failures, executing)
 {
-    execute_with_failures(0);
+    execute_with_failures(0, 0);
+    execute_with_failures(1, 0);
 }
 
 Test(device_failures, executing_in_blocks)
 {
-    execute_with_failures(1);
+    execute_with_failures(0, 1);
+    execute_with_failures(1, 1);
 }
 
 /* To a stream of the caller, a call with tensors on the device, and back. Whatever fails, the workspace's own stream
  * serves it again. */
-Test(device_failures, stream_of_the_caller)
+static void fail_on_stream_of_the_caller(int chunked)
 {
     const emulation e = emulation_find();
     const cuda_calls cuda = cuda_find();
-    s4_layer *layer = layer_for();
+    s4_layer *layer = layer_by(chunked);
     s4_context *context = context_open();
-    s4_problem problem = problem_for(layer);
+    s4_problem problem = problem_by(chunked, layer);
     problem.tensors = S4_PLACE_GPU;
     session s = session_open(context, &problem);
     random_source random = {1};
@@ -202,7 +228,7 @@ Test(device_failures, stream_of_the_caller)
     cuda_get(&cuda, bytes, y, expected);
     int failures = 0;
     for (long nth = 1;; nth++) {
-        about("call %ld", nth);
+        about("%s, call %ld", chunked ? "chunked" : "fft", nth);
         e.fail_call(NULL, nth, 0);
         s4_status status = s4_workspace_set_stream(s.workspace, stream);
         if (status == S4_OK)
@@ -228,6 +254,12 @@ Test(device_failures, stream_of_the_caller)
     s4_context_destroy(context);
     s4_layer_destroy(layer);
     cr_assert_eq(e.live_objects(), 0);
+}
+
+Test(device_failures, stream_of_the_caller)
+{
+    fail_on_stream_of_the_caller(0);
+    fail_on_stream_of_the_caller(1);
 }
 
 /* ---- what waits for what ----------------------------------------------------------------------------------------- */

@@ -15,6 +15,7 @@ typedef struct lie {
     int64_t strides[3], first, span;
 } lie;
 
+enum { CHUNKED = 1 };
 enum { DENSE, TIME_FIRST, GAPS, CHANNELS_FALLING, WAYS };
 static const char *const way_name[WAYS] = {"dense", "time first", "with gaps", "time first, channels falling"};
 
@@ -100,18 +101,34 @@ static void take_gradients(const cuda_calls *cuda, gradients *g, const s4_gradie
         }
 }
 
+/* States, if there are any. */
+static double *put_states(const cuda_calls *cuda, s4_layer *layer, const sizes *s, const double *states)
+{
+    return states ? cuda_put(cuda, (size_t)state_count(layer, s) * sizeof *states, states) : NULL;
+}
+static double *take_states(const cuda_calls *cuda, s4_layer *layer, const sizes *s, const double *states)
+{
+    double *values = numbers(state_count(layer, s));
+    if (states)
+        cuda_get(cuda, (size_t)state_count(layer, s) * sizeof *states, states, values);
+    return values;
+}
+
 /* ---- the bits of host tensors ------------------------------------------------------------------------------------------ */
 
 /* `over`: y in the place of u, du in that of dy. */
 static outcome with_device_tensors(const cuda_calls *cuda, s4_context *context, s4_layer *layer, const sizes *s, int way,
                                    int over, const double *u, const double *dy, const int64_t *lengths)
 {
-    s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, s->dtype, s->B, s->T, s->L);
+    s4_problem problem = problem_of_sizes(layer, s, S4_DIRECTION_TRAINING);
     problem.tensors = S4_PLACE_GPU;
     const int64_t in = s->B * s->H * s->T, channels = s->H * s->channels;
     session run = session_open(context, &problem);
     must(s4_plan_refresh(run.plan, layer, run.workspace));
     outcome o;
+    const state_pair states = states_of_sizes(layer, s);
+    double *const x0 = put_states(cuda, layer, s, states.in), *const state = put_states(cuda, layer, s, states.in);
+    double *const entering = put_states(cuda, layer, s, states.gradient);
     int64_t *device_lengths = lengths ? cuda_put(cuda, (size_t)s->B * sizeof *lengths, lengths) : NULL;
     tensor t_u = put(cuda, way, s, s->H, u), t_dy = put(cuda, way, s, channels, dy);
     tensor t_y = put(cuda, way, s, channels, NULL), t_du = put(cuda, way, s, s->H, NULL);
@@ -121,16 +138,20 @@ static outcome with_device_tensors(const cuda_calls *cuda, s4_context *context, 
     forward.u = over ? t_forward.first : t_u.first;
     forward.y = t_forward.first;
     forward.lengths = device_lengths;
+    forward.state_in = forward.state_out = state;
     memcpy(forward.u_strides, t_u.l.strides, sizeof forward.u_strides);
     memcpy(forward.y_strides, t_forward.l.strides, sizeof forward.y_strides);
     must(s4_plan_forward(run.plan, layer, run.workspace, &forward));
     o.y = take(&t_forward);
+    o.state = take_states(cuda, layer, s, state);
     s4_backward_io backward;
     S4_INIT(&backward);
     backward.u = t_u.first;
     backward.dy = t_dy.first;
     backward.du = t_back.first;
     backward.lengths = device_lengths;
+    backward.state_in = x0;
+    backward.dstate_out = backward.dstate_in = entering;
     memcpy(backward.u_strides, t_u.l.strides, sizeof backward.u_strides);
     memcpy(backward.dy_strides, t_dy.l.strides, sizeof backward.dy_strides);
     memcpy(backward.du_strides, t_back.l.strides, sizeof backward.du_strides);
@@ -139,14 +160,16 @@ static outcome with_device_tensors(const cuda_calls *cuda, s4_context *context, 
     must(s4_plan_backward(run.plan, layer, run.workspace, &backward));
     take_gradients(cuda, &o.g, &backward.gradients);
     o.g.du = take(&t_back);
+    o.entering = take_states(cuda, layer, s, entering);
     drop(&t_u);
     drop(&t_dy);
     drop(&t_y);
     drop(&t_du);
     if (over)
         drop(&t_forward);
-    if (device_lengths)
-        check(cuda->free(device_lengths) == 0, "[%s] lengths cannot be freed", about_text());
+    void *const others[] = {device_lengths, x0, state, entering};
+    for (int i = 0; i < 4; i++)
+        check(!others[i] || cuda->free(others[i]) == 0, "[%s] lengths or states cannot be freed", about_text());
     session_close(&run);
     return o;
 }
@@ -165,7 +188,7 @@ static void compare(const sizes *s, int way, int over, int with_lengths)
     const cuda_calls cuda = cuda_find();
     s4_context *context = context_open();
     s4_layer *layer = layer_of_sizes(context, s, 1);
-    const s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, s->dtype, s->B, s->T, s->L);
+    const s4_problem problem = problem_of_sizes(layer, s, S4_DIRECTION_TRAINING);
     if (session_offered(context, &problem)) {
         const int64_t in = s->B * s->H * s->T, out = in * s->channels;
         random_source random = {7};
@@ -180,8 +203,7 @@ static void compare(const sizes *s, int way, int over, int with_lengths)
         }
         const outcome expected = with_host_tensors(context, layer, s, place_placement(), u, dy, lengths),
                       got = with_device_tensors(&cuda, context, layer, s, way, over, u, dy, lengths);
-        expect_same_bits("y", out, got.y, expected.y);
-        expect_same_gradients(&got.g, &expected.g);
+        expect_same_outcome(layer, s, &got, &expected);
         free(lengths);
     }
     s4_layer_destroy(layer);
@@ -190,10 +212,16 @@ static void compare(const sizes *s, int way, int over, int with_lengths)
 
 Test(device_tensors, the_bits_of_host_tensors)
 {
-    static const sizes list[] = {{3, 2, 17, 20, 1, 0, S4_F64},  {2, 35, 40, 33, 1, 0, S4_F32}, {3, 5, 40, 12, 3, 0, S4_F32},
-                                 {2, 9, 33, 33, 2, 1, S4_F64},  {1, 1, 1, 1, 1, 0, S4_F32},    {1, 34, 2, 5, 1, 1, S4_F64},
-                                 {1, 2, 530, 40, 2, 0, S4_F32}};
-    for (int i = 0; i < 7; i++)
+    static const sizes list[] = {
+        {3, 2, 17, 20, 1, 0, S4_F64, 0, 0},       {2, 35, 40, 33, 1, 0, S4_F32, 0, 0},
+        {3, 5, 40, 12, 3, 0, S4_F32, 0, 0},       {2, 9, 33, 33, 2, 1, S4_F64, 0, 0},
+        {1, 1, 1, 1, 1, 0, S4_F32, 0, 0},         {1, 34, 2, 5, 1, 1, S4_F64, 0, 0},
+        {1, 2, 530, 40, 2, 0, S4_F32, 0, 0},      {3, 2, 17, 20, 2, 0, S4_F64, 0, 1},
+        {3, 2, 17, 20, 1, 0, S4_F64, CHUNKED, 0}, {2, 35, 40, 40, 2, 0, S4_F32, CHUNKED, 0},
+        {3, 5, 70, 70, 1, 0, S4_F32, CHUNKED, 1}, {3, 2, 33, 40, 3, 0, S4_F64, CHUNKED, 1},
+        {1, 1, 1, 1, 1, 0, S4_F32, CHUNKED, 1},
+    };
+    for (int i = 0; i < 13; i++)
         for (int way = 0; way < WAYS; way++)
             for (int with_lengths = 0; with_lengths < 2; with_lengths++) {
                 about("sizes %d, %s%s", i, way_name[way], with_lengths ? ", lengths" : "");
@@ -203,8 +231,9 @@ Test(device_tensors, the_bits_of_host_tensors)
 
 Test(device_tensors, in_place)
 {
-    static const sizes list[] = {{3, 2, 17, 20, 1, 0, S4_F64}, {2, 35, 40, 33, 1, 0, S4_F32}};
-    for (int i = 0; i < 2; i++)
+    static const sizes list[] = {{3, 2, 17, 20, 1, 0, S4_F64, 0, 0}, {2, 35, 40, 33, 1, 0, S4_F32, 0, 0},
+                                 {3, 2, 75, 75, 1, 0, S4_F64, CHUNKED, 0}, {2, 35, 40, 40, 1, 0, S4_F32, CHUNKED, 0}};
+    for (int i = 0; i < 4; i++)
         for (int way = 0; way < WAYS; way++) {
             about("sizes %d, %s", i, way_name[way]);
             compare(&list[i], way, 1, way % 2);
@@ -214,13 +243,17 @@ Test(device_tensors, in_place)
 /* More rows than a tile has: it ends within a group of channels, and within the next one. Against the CPU. */
 Test(device_tensors, several_tiles)
 {
-    /* The last: tiles of 46 rows, which begin inside groups of channels and reach into the next. */
-    static const sizes list[] = {
-        {700, 3, 2, 2, 1, 0, S4_F64}, {60, 35, 2, 3, 1, 0, S4_F64}, {3, 64, 700, 700, 64, 0, S4_F64}};
+    /* The third: tiles of 46 rows, which begin inside groups of channels and reach into the next. In chunks tiles have 4096
+     * rows, of which the last ends inside a channel. */
+    static const sizes list[] = {{700, 3, 2, 2, 1, 0, S4_F64, 0, 0},
+                                 {60, 35, 2, 3, 1, 0, S4_F64, 0, 0},
+                                 {3, 64, 700, 700, 64, 0, S4_F64, 0, 0},
+                                 {900, 5, 2, 2, 1, 0, S4_F64, CHUNKED, 0},
+                                 {1370, 3, 33, 33, 1, 0, S4_F64, CHUNKED, 1}};
     s4_context *context = context_open();
     s4_placement on_cpu;
     must(s4_placement_parse("cpu", &on_cpu));
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 5; i++) {
         about("sizes %d", i);
         const sizes *s = &list[i];
         const int64_t in = s->B * s->H * s->T, out = in * s->channels;
@@ -230,27 +263,27 @@ Test(device_tensors, several_tiles)
         const outcome expected = with_host_tensors(context, layer, s, on_cpu, u, dy, NULL),
                       got = with_host_tensors(context, layer, s, place_placement(), u, dy, NULL);
         expect_close("y", out, got.y, expected.y, TOLERANCE_PLACES, 0);
+        if (s->states) {
+            expect_close("state", state_count(layer, s), got.state, expected.state, TOLERANCE_PLACES, 0);
+            expect_close("gradient of x0", state_count(layer, s), got.entering, expected.entering, TOLERANCE_PLACES, 0);
+        }
         expect_close_gradients(&got.g, &expected.g, TOLERANCE_PLACES_GRADIENT);
         s4_layer_destroy(layer);
     }
     s4_context_destroy(context);
 }
 
-/* Rows of one launch beyond 65535, what a grid may have in all directions but one. */
-Test(device_tensors, many_rows)
+/* Rows of one launch beyond 65535, what a grid may have in all directions but one. In chunks they are in many tiles. */
+static void forward_many_rows(const cuda_calls *cuda, s4_context *context, const sizes *s)
 {
-    enum { B = 2, H = 1000, T = 2, M = 34 };
-    const cuda_calls cuda = cuda_find();
-    const sizes s = {B, H, T, T, M, 0, S4_F64};
-    s4_context *context = context_open();
-    s4_layer *layer = layer_of_sizes(context, &s, 2);
-    s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, T);
-    session_required(context, layer, &problem);
+    const int64_t in = s->B * s->H * s->T, out = in * s->channels;
+    s4_layer *layer = layer_of_sizes(context, s, 2);
+    s4_problem problem = problem_of_sizes(layer, s, S4_DIRECTION_FORWARD);
     problem.tensors = S4_PLACE_GPU;
     session run = session_open(context, &problem);
     random_source random = {8};
-    const double *u = random_samples(&random, B * H * T);
-    tensor t_u = put(&cuda, DENSE, &s, H, u), t_y = put(&cuda, DENSE, &s, M * H, NULL);
+    const double *u = random_samples(&random, in);
+    tensor t_u = put(cuda, DENSE, s, s->H, u), t_y = put(cuda, DENSE, s, s->channels * s->H, NULL);
     must(s4_plan_refresh(run.plan, layer, run.workspace));
     s4_forward_io io;
     S4_INIT(&io);
@@ -261,11 +294,22 @@ Test(device_tensors, many_rows)
     problem.tensors = S4_PLACE_CPU;
     must(s4_placement_parse("cpu", &problem.placement));
     session other = session_open(context, &problem);
-    expect_close("y", B * M * H * T, y, session_forward(&other, layer, 0, 0, u, NULL, NULL), TOLERANCE_PLACES, 0);
+    expect_close("y", out, y, session_forward(&other, layer, 0, 0, u, NULL, NULL), TOLERANCE_PLACES, 0);
     drop(&t_u);
     drop(&t_y);
     session_close(&run);
     session_close(&other);
     s4_layer_destroy(layer);
+}
+
+Test(device_tensors, many_rows)
+{
+    static const sizes list[] = {{2, 1000, 2, 2, 34, 0, S4_F64, 0, 0}, {33000, 2, 1, 1, 1, 0, S4_F64, CHUNKED, 0}};
+    const cuda_calls cuda = cuda_find();
+    s4_context *context = context_open();
+    for (int i = 0; i < 2; i++) {
+        about("%s", list[i].chunked ? "chunked" : "fft");
+        forward_many_rows(&cuda, context, &list[i]);
+    }
     s4_context_destroy(context);
 }

@@ -10,9 +10,12 @@
 #include "place.h"
 #include "session.h"
 
-static const layer_shape shapes[] = {
+static const s4_algorithm algorithms[] = {S4_ALGORITHM_FFT, S4_ALGORITHM_FFT, S4_ALGORITHM_CHUNKED};
+#define KINDS 3
+static const layer_shape shapes[KINDS] = {
     {.mode = S4_MODE_DPLR, .d_model = 3, .d_state = 8, .rank = 2, .plain_transforms = 1},
     {.mode = S4_MODE_DIAG, .d_model = 3, .d_state = 8, .discretisation = S4_ZOH, .plain_transforms = 1},
+    {.mode = S4_MODE_DPLR, .d_model = 3, .d_state = 8, .rank = 1, .plain_transforms = 1},
 };
 enum { B = 2, T = 30 };
 
@@ -118,10 +121,11 @@ static s4_status attempt(fallible what, objects *o)
     return status;
 }
 
-static objects open_objects(s4_context *context, const layer_shape *shape)
+static objects open_objects(s4_context *context, int kind)
 {
-    objects o = {.context = context, .layer = layer_random(shape, 1)};
+    objects o = {.context = context, .layer = layer_random(&shapes[kind], 1)};
     o.problem = problem_of(o.layer, S4_DIRECTION_TRAINING, S4_F32, B, T, T);
+    o.problem.algorithm = algorithms[kind];
     o.problem.threads = 2;
     s4_plan_info info;
     must(s4_plan_create(&o.problem, &o.plan));
@@ -188,11 +192,11 @@ Test(faults, hooks)
     must(s4_context_create(&options, &context));
     place_required(context);
     int refused = 0;
-    for (int i = 0; i < 2; i++) {
-        objects o = open_objects(context, &shapes[i]);
+    for (int i = 0; i < KINDS; i++) {
+        objects o = open_objects(context, i);
         for (int what = 0; what < FALLIBLES; what++)
             for (long nth = 1; applies((fallible)what, &shapes[i]); nth++) {
-                about("%s, %s, allocation %ld", s4_mode_name(shapes[i].mode), names[what], nth);
+                about("kind %d, %s, allocation %ld", i, names[what], nth);
                 int64_t count;
                 const double *parameters = layer_bits(o.layer, &count);
                 const int64_t length = s4_layer_length(o.layer);
@@ -228,12 +232,12 @@ Test(faults, malloc)
     s4_layer *first = layer_random(&shapes[0], 3); /* starts the run-time of the threads, whose memory is its own */
     must(s4_layer_setup(context, first, T));
     s4_layer_destroy(first);
-    for (int i = 0; i < 2; i++) {
-        objects o = open_objects(context, &shapes[i]);
+    for (int i = 0; i < KINDS; i++) {
+        objects o = open_objects(context, i);
         for (int what = 0; what < FALLIBLES; what++) {
             long nth = 1;
             for (; applies((fallible)what, &shapes[i]); nth++) {
-                about("%s, %s, allocation %ld", s4_mode_name(shapes[i].mode), names[what], nth);
+                about("kind %d, %s, allocation %ld", i, names[what], nth);
                 int64_t count;
                 const double *parameters = layer_bits(o.layer, &count);
                 const int64_t length = s4_layer_length(o.layer);

@@ -14,8 +14,11 @@ enum { B = 3, H = 2, T = 17, L = 20, MODES = 3, IN = B * H * T, STATES = B * H *
 static const struct {
     s4_mode mode;
     int channels, bidirectional;
-} kinds[] = {{S4_MODE_DPLR, 1, 0}, {S4_MODE_DPLR, 2, 0}, {S4_MODE_DIAG, 1, 0}, {S4_MODE_DIAG, 2, 1}};
-#define KINDS 4
+    s4_algorithm algorithm;
+} kinds[] = {{S4_MODE_DPLR, 1, 0, S4_ALGORITHM_FFT},     {S4_MODE_DPLR, 2, 0, S4_ALGORITHM_FFT},
+             {S4_MODE_DIAG, 1, 0, S4_ALGORITHM_FFT},     {S4_MODE_DIAG, 2, 1, S4_ALGORITHM_FFT},
+             {S4_MODE_DPLR, 2, 0, S4_ALGORITHM_CHUNKED}, {S4_MODE_DIAG, 1, 0, S4_ALGORITHM_CHUNKED}};
+#define KINDS 6
 
 static s4_layer *layer_of(s4_context *context, int kind)
 {
@@ -23,8 +26,16 @@ static s4_layer *layer_of(s4_context *context, int kind)
                                .rank = kinds[kind].mode == S4_MODE_DPLR, .channels = kinds[kind].channels,
                                .bidirectional = kinds[kind].bidirectional, .plain_transforms = 1};
     s4_layer *layer = layer_random(&shape, (uint64_t)kind);
-    layer_make_trainable(context, layer, L);
+    if (kinds[kind].algorithm == S4_ALGORITHM_FFT)
+        layer_make_trainable(context, layer, L);
     return layer;
+}
+
+static s4_problem problem_for(int kind, s4_layer *layer, s4_direction direction, s4_dtype dtype)
+{
+    s4_problem problem = problem_of(layer, direction, dtype, B, T, L);
+    problem.algorithm = kinds[kind].algorithm;
+    return problem;
 }
 
 /* Strides of a tensor of B x channels x T, and how many elements it spans. */
@@ -82,14 +93,14 @@ typedef struct outcome {
     gradients g;
 } outcome;
 
-static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layout layout, int strides,
+static outcome run(s4_context *context, int kind, s4_layer *layer, s4_dtype dtype, s4_layout layout, int strides,
                    place_of (*lie)(int64_t channels), const double *u, const double *dy, const double *state_in)
 {
     const s4_layer_options options = layer_options(layer);
     const int64_t M = options.channels;
     const place_of in = lie(H), out = lie(M * H);
     outcome o = {.state = numbers_copy(STATES, state_in), .step_state = numbers_copy(STATES, state_in)};
-    s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
+    s4_problem problem = problem_for(kind, layer, S4_DIRECTION_FORWARD, dtype);
     problem.layout = layout;
     problem.states = !options.bidirectional;
     problem.states = problem.states && session_offered(context, &problem);
@@ -106,7 +117,7 @@ static outcome run(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layo
     o.y = take(dtype, &out, M * H, io.y);
     session_close(&s);
 
-    problem = problem_of(layer, S4_DIRECTION_TRAINING, dtype, B, T, L);
+    problem = problem_for(kind, layer, S4_DIRECTION_TRAINING, dtype);
     problem.layout = layout;
     s = session_ready(context, &problem, layer);
     o.g = gradients_zero(layer, IN);
@@ -154,7 +165,7 @@ Test(layout, the_same_bits)
             const double *u = random_samples(&random, IN), *dy = random_samples(&random, out),
                          *state = random_samples(&random, STATES);
             about("kind %d, %s, dense", kind, s4_dtype_name(dtype));
-            const outcome expected = run(context, layer, dtype, S4_LAYOUT_BHL, 0, dense, u, dy, state);
+            const outcome expected = run(context, kind, layer, dtype, S4_LAYOUT_BHL, 0, dense, u, dy, state);
             const struct {
                 const char *name;
                 s4_layout layout;
@@ -167,7 +178,7 @@ Test(layout, the_same_bits)
             for (int w = 0; w < 4; w++) {
                 about("kind %d, %s, %s", kind, s4_dtype_name(dtype), ways[w].name);
                 const outcome got =
-                    run(context, layer, dtype, ways[w].layout, ways[w].strides, ways[w].lie, u, dy, state);
+                    run(context, kind, layer, dtype, ways[w].layout, ways[w].strides, ways[w].lie, u, dy, state);
                 expect_same_bits("y", out, got.y, expected.y);
                 expect_same_bits("state", STATES, got.state, expected.state);
                 expect_same_gradients(&got.g, &expected.g);
@@ -201,12 +212,12 @@ static void expect_zero_beyond(const char *what, int64_t channels, const double 
               what, (int)i, values[i]);
 }
 
-static double *forward_of_lengths(s4_context *context, s4_layer *layer, s4_dtype dtype, s4_layout layout,
+static double *forward_of_lengths(s4_context *context, int kind, s4_layer *layer, s4_dtype dtype, s4_layout layout,
                                   place_of (*lie)(int64_t channels), const double *u)
 {
     const int64_t outputs = layer_options(layer).channels * H;
     const place_of in = lie(H), out = lie(outputs);
-    s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
+    s4_problem problem = problem_for(kind, layer, S4_DIRECTION_FORWARD, dtype);
     problem.layout = layout;
     session s = session_ready(context, &problem, layer);
     s4_forward_io io;
@@ -230,10 +241,10 @@ Test(layout, lengths_with_time_first)
             s4_layer *layer = layer_of(context, kind);
             random_source random = {(uint64_t)kind};
             const double *u = beyond(H, random_samples(&random, IN), NAN);
-            const double *y = forward_of_lengths(context, layer, dtype, S4_LAYOUT_BHL, dense, u);
+            const double *y = forward_of_lengths(context, kind, layer, dtype, S4_LAYOUT_BHL, dense, u);
             expect_zero_beyond("y", kinds[kind].channels * H, y);
             expect_same_bits("y", IN * kinds[kind].channels,
-                             forward_of_lengths(context, layer, dtype, S4_LAYOUT_BLH, time_first, u), y);
+                             forward_of_lengths(context, kind, layer, dtype, S4_LAYOUT_BLH, time_first, u), y);
             s4_layer_destroy(layer);
         }
     s4_context_destroy(context);
@@ -251,7 +262,7 @@ Test(layout, lengths_of_rows)
             const int64_t M = kinds[kind].channels;
             random_source random = {(uint64_t)kind};
             const double *u = random_samples(&random, IN), *state = random_samples(&random, STATES);
-            s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, dtype, B, T, L);
+            s4_problem problem = problem_for(kind, layer, S4_DIRECTION_FORWARD, dtype);
             problem.states = !kinds[kind].bidirectional;
             problem.states = problem.states && session_offered(context, &problem);
             session s = session_ready(context, &problem, layer);
@@ -304,7 +315,7 @@ Test(layout, gradients_of_lengths)
             const int64_t M = kinds[kind].channels;
             random_source random = {(uint64_t)kind};
             const double *u = random_samples(&random, IN), *dy = random_samples(&random, IN * M);
-            const s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, dtype, B, T, L);
+            const s4_problem problem = problem_for(kind, layer, S4_DIRECTION_TRAINING, dtype);
             session s = session_open(context, &problem);
             gradients expected =
                 session_backward(&s, layer, 0, 0, beyond(H, u, 0), beyond(M * H, dy, 0));

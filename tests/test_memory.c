@@ -87,18 +87,31 @@ static s4_context *hooked_context(hook_log *log)
 
 /* ---- one plan of each kind ----------------------------------------------------------------------------------- */
 
-static const char *const work_name[] = {"kernel", "forward", "forward with states", "training", "step linear",
-                                        "step dense", "step diagonal"};
-#define WORKS 7
+static const struct {
+    const char *name;
+    s4_direction direction;
+    int states, chunked;
+    s4_step_mode step_mode;
+} work_list[] = {
+    {"kernel", S4_DIRECTION_KERNEL, 0, 0, S4_STEP_LINEAR},
+    {"forward", S4_DIRECTION_FORWARD, 0, 0, S4_STEP_LINEAR},
+    {"forward with states", S4_DIRECTION_FORWARD, 1, 0, S4_STEP_LINEAR},
+    {"training", S4_DIRECTION_TRAINING, 0, 0, S4_STEP_LINEAR},
+    {"forward in chunks", S4_DIRECTION_FORWARD, 0, 1, S4_STEP_LINEAR},
+    {"training in chunks with states", S4_DIRECTION_TRAINING, 1, 1, S4_STEP_LINEAR},
+    {"step linear", S4_DIRECTION_STEP, 0, 0, S4_STEP_LINEAR},
+    {"step dense", S4_DIRECTION_STEP, 0, 0, S4_STEP_DENSE},
+    {"step diagonal", S4_DIRECTION_STEP, 0, 0, S4_STEP_DIAGONAL},
+};
+#define WORKS (int)(sizeof work_list / sizeof work_list[0])
 
 static s4_problem work_problem(int work, s4_layer *layer, s4_dtype dtype)
 {
-    static const s4_direction directions[] = {S4_DIRECTION_KERNEL, S4_DIRECTION_FORWARD, S4_DIRECTION_FORWARD,
-                                              S4_DIRECTION_TRAINING, S4_DIRECTION_STEP, S4_DIRECTION_STEP,
-                                              S4_DIRECTION_STEP};
-    s4_problem problem = problem_of(layer, directions[work], dtype, B, T, directions[work] == S4_DIRECTION_STEP ? 0 : T);
-    problem.states = work == 2;
-    problem.step_mode = work == 6 ? S4_STEP_DIAGONAL : work == 5 ? S4_STEP_DENSE : S4_STEP_LINEAR;
+    const s4_direction direction = work_list[work].direction;
+    s4_problem problem = problem_of(layer, direction, dtype, B, T, direction == S4_DIRECTION_STEP ? 0 : T);
+    problem.states = work_list[work].states;
+    problem.step_mode = work_list[work].step_mode;
+    problem.algorithm = work_list[work].chunked ? S4_ALGORITHM_CHUNKED : S4_ALGORITHM_FFT;
     problem.threads = 2;
     return problem;
 }
@@ -107,25 +120,27 @@ static s4_problem work_problem(int work, s4_layer *layer, s4_dtype dtype)
 static int works(s4_context *context, int kind, int work, s4_layer *layer)
 {
     const layer_shape *of = &shapes[kind];
-    const int recurs = work == 2 || work >= 4;
+    const int steps = work_list[work].direction == S4_DIRECTION_STEP;
+    const int recurs = work_list[work].states || work_list[work].chunked || steps;
     if (recurs && (of->bidirectional || of->discretisation == S4_DSS))
         return 0;
-    if (work == 5 && of->mode == S4_MODE_DIAG)
+    if (work_list[work].step_mode == S4_STEP_DENSE && of->mode == S4_MODE_DIAG)
         return 0;
     const s4_problem problem = work_problem(work, layer, S4_F64);
     return session_offered(context, &problem);
 }
 
-/* A layer of this kind, ready to train. */
-static s4_layer *layer_for(s4_context *context, int kind)
+/* A layer of this kind, ready to train, which in chunks it is with plain C. */
+static s4_layer *layer_for(s4_context *context, int kind, int work)
 {
     s4_layer *layer = layer_random(&shapes[kind], 1);
-    layer_make_trainable(context, layer, T);
+    if (!work_list[work].chunked || work_list[work].direction != S4_DIRECTION_TRAINING)
+        layer_make_trainable(context, layer, T);
     return layer;
 }
 
 typedef struct tensors {
-    double *u, *dy, *y, *du, *state;
+    double *u, *dy, *y, *du, *state, *dstate;
     gradients g;
 } tensors;
 
@@ -134,32 +149,37 @@ static tensors tensors_for(s4_layer *layer)
     random_source random = {1};
     /* As many as any kind needs: two outputs, two kernels of each. */
     tensors t = {.u = random_samples(&random, COUNT), .dy = random_samples(&random, 2 * COUNT), .y = numbers(4 * COUNT),
-                 .du = numbers(COUNT), .state = numbers(STATES), .g = gradients_zero(layer, COUNT)};
+                 .du = numbers(COUNT), .state = numbers(STATES), .dstate = numbers(STATES),
+                 .g = gradients_zero(layer, COUNT)};
     return t;
 }
 
 static s4_status execute(int work, const s4_plan *plan, s4_layer *layer, s4_workspace *workspace, tensors *t)
 {
+    const s4_direction direction = work_list[work].direction;
+    double *const state = work_list[work].states ? t->state : NULL;
     s4_status status = s4_plan_refresh(plan, layer, workspace);
     if (status)
         return status;
-    if (work == 0)
+    if (direction == S4_DIRECTION_KERNEL)
         return s4_plan_kernel(plan, layer, workspace, t->y);
-    if (work <= 3) {
+    if (direction != S4_DIRECTION_STEP) {
         s4_forward_io io;
         S4_INIT(&io);
         io.u = t->u;
         io.y = t->y;
-        io.state_in = work == 2 ? t->state : NULL;
-        io.state_out = work == 2 ? t->state : NULL;
+        io.state_in = io.state_out = state;
         status = s4_plan_forward(plan, layer, workspace, &io);
-        if (status || work < 3)
+        if (status || direction == S4_DIRECTION_FORWARD)
             return status;
         s4_backward_io back;
         S4_INIT(&back);
         back.u = t->u;
         back.dy = t->dy;
         back.du = t->du;
+        back.state_in = state;
+        back.dstate_out = state;
+        back.dstate_in = state ? t->dstate : NULL;
         for (int p = 0; p < S4_PARAMETER_COUNT; p++)
             back.gradients.parameter[p] = t->g.parameter[p];
         return s4_plan_backward(plan, layer, workspace, &back);
@@ -180,11 +200,11 @@ Test(memory, planned_is_measured)
     for (int i = 0; i < SHAPES * WORKS; i++)
         for (int budget = 0; budget < 2; budget++) {
             const int kind = i / WORKS, work = i % WORKS;
-            about("kind %d, %s%s", kind, work_name[work], budget ? ", minimum budget" : "");
+            about("kind %d, %s%s", kind, work_list[work].name, budget ? ", minimum budget" : "");
             static hook_log log;
             log = (hook_log){0};
             s4_context *context = hooked_context(&log);
-            s4_layer *layer = layer_for(context, kind);
+            s4_layer *layer = layer_for(context, kind, work);
             s4_memory_use use;
             must(s4_context_memory(context, S4_PLACE_CPU, &use));
             check(use.current == 0, "[%s] a set-up holds memory", about_text());
@@ -239,8 +259,8 @@ Test(memory, planned_transfers_are_made)
     s4_context *context = context_open();
     for (int i = 0; i < SHAPES * WORKS; i++) {
         const int kind = i / WORKS, work = i % WORKS;
-        about("kind %d, %s", kind, work_name[work]);
-        s4_layer *layer = layer_for(context, kind);
+        about("kind %d, %s", kind, work_list[work].name);
+        s4_layer *layer = layer_for(context, kind, work);
         if (!works(context, kind, work, layer)) {
             s4_layer_destroy(layer);
             continue;
@@ -259,7 +279,7 @@ Test(memory, planned_transfers_are_made)
               about_text(), (long long)s.info.to_host, (long long)(after.moved_to_host - before.moved_to_host));
         check(after.operations[S4_PLACE_CPU] + after.operations[S4_PLACE_GPU] >
                   before.operations[S4_PLACE_CPU] + before.operations[S4_PLACE_GPU], "[%s] nothing ran", about_text());
-        check(!place_has_gpu() || work >= 4 || after.launches > before.launches, "[%s] nothing was launched",
+        check(!place_has_gpu() || work_list[work].direction == S4_DIRECTION_STEP || after.launches > before.launches, "[%s] nothing was launched",
               about_text());
         session_close(&s);
         s4_layer_destroy(layer);
@@ -285,8 +305,8 @@ Test(memory, execution_allocates_nothing)
         for (int d = 0; d < 2; d++) {
             const int kind = i / WORKS, work = i % WORKS;
             const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
-            about("kind %d, %s, %s", kind, work_name[work], s4_dtype_name(dtype));
-            layer = layer_for(context, kind);
+            about("kind %d, %s, %s", kind, work_list[work].name, s4_dtype_name(dtype));
+            layer = layer_for(context, kind, work);
             if (!works(context, kind, work, layer)) {
                 s4_layer_destroy(layer);
                 continue;
@@ -334,7 +354,10 @@ Test(memory, hooks_that_fail)
     cr_assert(refused > 0, "a set-up took no memory through the hooks");
 
     for (int work = 0; work < WORKS; work++) {
-        about("workspace of %s", work_name[work]);
+        about("workspace of %s", work_list[work].name);
+        log.fail_at = 0;
+        s4_layer_destroy(layer);
+        layer = layer_for(context, 0, work);
         const s4_problem problem = work_problem(work, layer, S4_F32);
         s4_plan *plan;
         s4_workspace *workspace = (s4_workspace *)(void *)&log;

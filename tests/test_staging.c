@@ -10,7 +10,7 @@
 #include "place.h"
 #include "session.h"
 
-enum { B = 512, H = 32, T = 64 };
+enum { H = 32, T = 64, SAMPLES = H * T };
 static const layer_shape shape = {.mode = S4_MODE_DPLR, .d_model = H, .d_state = 4, .rank = 1, .plain_transforms = 1};
 
 typedef struct results {
@@ -38,7 +38,8 @@ static void expect_the_same_without_du(const session *s, s4_layer *layer, const 
 static results run(s4_context *context, s4_layer *layer, const s4_problem *problem, s4_plan_info *info)
 {
     random_source random = {5};
-    double *u = random_samples(&random, B * H * T), *dy = random_samples(&random, B * H * T);
+    const int64_t count = problem->batch * SAMPLES;
+    double *u = random_samples(&random, count), *dy = random_samples(&random, count);
     session s = session_ready(context, problem, layer);
     results r;
     *info = s.info;
@@ -49,13 +50,15 @@ static results run(s4_context *context, s4_layer *layer, const s4_problem *probl
     return r;
 }
 
-Test(staging, far_more_than_the_device_holds)
+static void stream_far_more(s4_algorithm algorithm, int64_t B)
 {
     s4_context *context = context_open();
     s4_layer *layer = layer_random(&shape, 1);
-    layer_make_trainable(context, layer, T);
+    if (algorithm == S4_ALGORITHM_FFT)
+        layer_make_trainable(context, layer, T);
     s4_plan_info whole, small, pinned;
     s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, B, T, T);
+    problem.algorithm = algorithm;
     session_required(context, layer, &problem);
     results all = run(context, layer, &problem, &whole);
 
@@ -64,19 +67,19 @@ Test(staging, far_more_than_the_device_holds)
     results blocks = run(context, layer, &problem, &small);
     check(small.host_peak <= problem.host_budget && small.device_peak <= problem.device_budget, "over the budget");
     check(small.block_batch * small.block_channels < B * H, "one block");
-    expect_same_bits("y", B * H * T, blocks.y, all.y);
+    expect_same_bits("y", B * SAMPLES, blocks.y, all.y);
     expect_same_gradients(&blocks.g, &all.g);
 
     problem.host_budget = problem.device_budget = 0;
     if (whole.pinned) {
-        const int64_t samples = 8 * B * H * T;
+        const int64_t samples = 8 * B * SAMPLES;
         check(10 * small.device_peak < 4 * samples, "the device holds more than a tenth of u, dy, y and du: %lld",
               (long long)small.device_peak);
         problem.pinned_budget = whole.pinned / 10;
         results few = run(context, layer, &problem, &pinned);
         check(pinned.pinned && pinned.pinned <= problem.pinned_budget, "%lld bytes are pinned, the budget is %lld",
               (long long)pinned.pinned, (long long)problem.pinned_budget);
-        expect_same_bits("y", B * H * T, few.y, all.y);
+        expect_same_bits("y", B * SAMPLES, few.y, all.y);
         expect_same_gradients(&few.g, &all.g);
         problem.pinned_budget = 1;
         s4_plan *plan;
@@ -86,13 +89,25 @@ Test(staging, far_more_than_the_device_holds)
     s4_context_destroy(context);
 }
 
+Test(staging, far_more_than_the_device_holds)
+{
+    stream_far_more(S4_ALGORITHM_FFT, 512);
+}
+
+Test(staging, far_more_than_the_device_holds_in_chunks)
+{
+    stream_far_more(S4_ALGORITHM_CHUNKED, 256);
+}
+
 /* Only parameters that changed travel. */
-Test(staging, refresh_sends_what_changed)
+static void refresh_what_changed(s4_algorithm algorithm)
 {
     s4_context *context = context_open();
     s4_layer *layer = layer_random(&shape, 1);
-    layer_make_trainable(context, layer, T);
+    if (algorithm == S4_ALGORITHM_FFT)
+        layer_make_trainable(context, layer, T);
     s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, S4_F64, 1, T, T);
+    problem.algorithm = algorithm;
     session_required(context, layer, &problem);
     session s = session_ready(context, &problem, layer);
     if (s.info.to_device) {
@@ -112,4 +127,10 @@ Test(staging, refresh_sends_what_changed)
     session_close(&s);
     s4_layer_destroy(layer);
     s4_context_destroy(context);
+}
+
+Test(staging, refresh_sends_what_changed)
+{
+    refresh_what_changed(S4_ALGORITHM_FFT);
+    refresh_what_changed(S4_ALGORITHM_CHUNKED);
 }

@@ -28,10 +28,18 @@ static s4_status forward(const session *s, const s4_layer *layer, double *y)
     return s4_plan_forward(s->plan, layer, s->workspace, &io);
 }
 
+static const s4_algorithm algorithms[] = {S4_ALGORITHM_FFT, S4_ALGORITHM_CHUNKED};
+
+static session open_forward_by(s4_context *context, s4_layer *layer, s4_algorithm algorithm)
+{
+    s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, T);
+    problem.algorithm = algorithm;
+    return session_open(context, &problem);
+}
+
 static session open_forward(s4_context *context, s4_layer *layer)
 {
-    const s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, T);
-    return session_open(context, &problem);
+    return open_forward_by(context, layer, S4_ALGORITHM_FFT);
 }
 
 Test(workspace, stale)
@@ -281,11 +289,10 @@ static void *thread_main(void *argument)
 }
 
 /* One plan, two workspaces, two threads: the bits of one thread. */
-Test(workspace, two_threads_one_plan)
+static void run_two_threads(s4_context *context, s4_algorithm algorithm)
 {
-    s4_context *context = context_open();
     s4_layer *first = layer_random(&shape, 6), *second = layer_random(&shape, 7);
-    session s = open_forward(context, first), t = s;
+    session s = open_forward_by(context, first, algorithm), t = s;
     must(s4_workspace_create(s.plan, &t.workspace));
     double expected[2][COUNT];
     must(s4_plan_refresh(s.plan, first, s.workspace));
@@ -300,7 +307,7 @@ Test(workspace, two_threads_one_plan)
         cr_assert_eq(pthread_create(&threads[i], NULL, thread_main, &work[i]), 0);
     for (int i = 0; i < 2; i++) {
         pthread_join(threads[i], NULL);
-        about("thread %d", i);
+        about("%s, thread %d", s4_algorithm_name(algorithm), i);
         cr_assert_eq(work[i].failures, 0);
         expect_same_bits("y", COUNT, work[i].y, expected[i]);
     }
@@ -308,6 +315,13 @@ Test(workspace, two_threads_one_plan)
     session_close(&s);
     s4_layer_destroy(first);
     s4_layer_destroy(second);
+}
+
+Test(workspace, two_threads_one_plan)
+{
+    s4_context *context = context_open();
+    for (int i = 0; i < 2; i++)
+        run_two_threads(context, algorithms[i]);
     s4_context_destroy(context);
 }
 
@@ -327,8 +341,9 @@ static int on_progress(void *user, const char *operation, int64_t done, int64_t 
 }
 
 /* Long work tells how far it is, and stops when asked. A budget makes several blocks of it. */
-Test(workspace, progress_and_cancel)
+static void watch_and_cancel(s4_algorithm algorithm)
 {
+    about("%s", s4_algorithm_name(algorithm));
     s4_context_options options;
     S4_INIT(&options);
     options.threads = 1;
@@ -341,6 +356,7 @@ Test(workspace, progress_and_cancel)
     s4_layer *layer = layer_random(&shape, 8);
     s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, T);
     problem.threads = 1;
+    problem.algorithm = algorithm;
     s4_plan *probe;
     s4_plan_info info;
     must(s4_plan_create(&problem, &probe));
@@ -365,6 +381,12 @@ Test(workspace, progress_and_cancel)
     session_close(&s);
     s4_layer_destroy(layer);
     s4_context_destroy(context);
+}
+
+Test(workspace, progress_and_cancel)
+{
+    for (int i = 0; i < 2; i++)
+        watch_and_cancel(algorithms[i]);
 }
 
 /* A refresh that failed may have overwritten what was there, also what belonged to another layer. */
@@ -396,10 +418,13 @@ Test(workspace, again_without_a_refresh)
     s4_layer *layer = layer_random(&flat, 9);
     random_source random = {9};
     const double *u = random_samples(&random, SAMPLES), *state = random_samples(&random, STATES);
-    for (int minimum = 0; minimum < 2; minimum++)
+    for (int way = 0; way < 4; way++)
         for (int states = 0; states < 2; states++) {
-            about("%s%s", minimum ? "minimum budget" : "no budget", states ? ", with states" : "");
+            const int minimum = way % 2;
+            about("%s, %s%s", s4_algorithm_name(algorithms[way / 2]), minimum ? "minimum budget" : "no budget",
+                  states ? ", with states" : "");
             s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, ROWS, SHORT, SHORT);
+            problem.algorithm = algorithms[way / 2];
             problem.states = states;
             problem.threads = 1;
             session s = session_open(context, &problem);
@@ -431,12 +456,13 @@ Test(workspace, again_without_a_refresh)
 /* What a refresh leaves for the calls after it is nobody else's memory until the end of the plan. */
 Test(workspace, what_refresh_leaves_stays)
 {
-    static const char *const kept[] = {"system", "spectrum", "step_system"};
+    static const char *const kept[] = {"system", "spectrum", "step_system", "chunk_system"};
     const layer_shape flat = {.d_model = 4, .d_state = 4, .rank = 1, .plain_transforms = 1};
     s4_layer *layer = layer_random(&flat, 9);
-    for (int way = 0; way < 6; way++) {
-        const s4_direction direction = (s4_direction)(S4_DIRECTION_FORWARD + way / 2);
+    for (int way = 0; way < 12; way++) {
+        const s4_direction direction = (s4_direction)(S4_DIRECTION_FORWARD + way / 2 % 3);
         s4_problem problem = problem_of(layer, direction, S4_F64, 2, 8, 8);
+        problem.algorithm = algorithms[way / 6];
         problem.states = way % 2; /* the last operation then has another buffer for its system */
         s4_plan *plan;
         must(s4_plan_create(&problem, &plan));
