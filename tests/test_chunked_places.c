@@ -60,9 +60,8 @@ Test(chunked_places, many_channels)
     are_as_the_cpu(cases, sizeof cases / sizeof cases[0]);
 }
 
-/* States of more numbers than a block has threads, 128, or than leave their sums in shared memory, and more rows of them
- * than have scratch on the way back, 279; more outputs than a
- * block has warps. */
+/* States of more numbers than a block has threads, 128, or than leave their sums in shared memory, and more rows of them than
+ * have scratch on the way back, 279; more outputs than a block has warps. */
 Test(chunked_places, many_states)
 {
     static const large_case cases[] = {
@@ -125,7 +124,7 @@ Test(chunked_places, device_tensors)
 {
     const cuda_calls cuda = cuda_find();
     s4_context *context = context_open();
-    for (int k = 0; k < chunked_kind_count; k += 6) {
+    for (int k = 0; k <= 6; k += 6) { /* dplr and zoh, of one output */
         about("%s", chunked_kinds[k].name);
         s4_layer *layer = layer_random(&chunked_kinds[k].shape, (uint64_t)k);
         chunked_call c = chunked_open(layer, 3, 75, 1, (uint64_t)k);
