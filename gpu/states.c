@@ -107,6 +107,7 @@ s4_status gpu_rows_backward(const s4_task *task, gpu_recurrence rows, const gpu_
 {
     const int64_t end = rows.first + rows.count, lanes = s4_gpu_state_lanes(task->shape);
     rows.scratch = task->buffer[S4_BUFFER_STATE_ROWS];
+    if (!(task->wanted & S4_WANTED_KERNEL)) rows.u = NULL; /* only sums need it: it has not been sent */
     for (; rows.first < end; rows.first += lanes) {
         rows.count = lanes < end - rows.first ? lanes : end - rows.first;
         GPU_TRY(piece_backward(task, &rows, *way, along, sums, operation));

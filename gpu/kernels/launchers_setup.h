@@ -79,7 +79,7 @@ typedef struct gpu_recurrence {
     const double *system;              /* STEP_SYSTEM of channel 0 */
     int64_t system_size;
     const double *d;                   /* (M,H) */
-    const void *u, *dy;
+    const void *u, *dy; /* on the way back u may be NULL: the sums are then of u = 0 */
     void *y, *du;
     s4_strides u_strides, y_strides, dy_strides, du_strides;
     const double *state_in, *dstate_out;

@@ -177,7 +177,7 @@ __global__ void __launch_bounds__(gpu_threads, 2) k_states_backward(gpu_recurren
     if (w.along_z)
         path.dy = row_of_tensor<T>(r, row, r.dy, r.dy_strides) + first * r.dy_strides.time;
     else {
-        path.u = row_of_tensor<T>(r, row, r.u, r.u_strides) + first * r.u_strides.time;
+        if (r.u) path.u = row_of_tensor<T>(r, row, r.u, r.u_strides) + first * r.u_strides.time;
         if (r.du) path.du = row_of_tensor<T>(r, row, r.du, r.du_strides) + first * r.du_strides.time;
     }
     load_sums(r, w, lane);

@@ -207,7 +207,7 @@ typedef struct s4_step_io {
     int64_t batch, length; /* length: samples in this call, any number >= 1; 0 = as planned */
     const void *u;
     void *y;               /* may be u, with the same strides, if channels is 1 */
-    double *state;         /* (batch,H,n,2), updated */
+    double *state;         /* (batch,H,n,2), updated; fastest at the begin of a cache line */
     int64_t u_strides[3], y_strides[3]; /* batch, channel, time; 0 0 0 = dense */
 } s4_step_io;
 S4_API s4_status s4_plan_step(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
