@@ -35,9 +35,7 @@ static s4_status compute(const struct options *options, s4_layer *layer, s4_cont
     problem.length = u->length;
     if (!problem.kernel_length) problem.kernel_length = s4_layer_length(layer);
     *kernel_length = problem.kernel_length ? problem.kernel_length : u->length;
-    int on_cpu = problem.placement.stage[S4_STAGE_KERNEL] == S4_PLACE_CPU &&
-                 problem.placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_CPU;
-    if (problem.algorithm == S4_ALGORITHM_AUTO && problem.mode == S4_MODE_DPLR && !problem.bidirectional && on_cpu &&
+    if (problem.algorithm == S4_ALGORITHM_AUTO && problem.mode == S4_MODE_DPLR && !problem.bidirectional &&
         !s4_layer_length(layer))
         problem.algorithm = S4_ALGORITHM_CHUNKED; /* plain C is the leaf that trains in chunks */
 

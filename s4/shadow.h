@@ -25,7 +25,8 @@ s4_status s4_shadow_check(const s4_call *call, const s4_operation_row *row, cons
 typedef struct s4_comparison {
     const char *operation, *tensor;
     s4_dtype dtype;
-    double tolerance; /* relative to the largest of the shadow */
+    double tolerance;   /* relative to the largest of the shadow */
+    double least_scale; /* the largest counts as at least so much */
     const void *made; /* on the host */
     const void *expected;
     int64_t count;

@@ -11,7 +11,7 @@ static double value_at(s4_dtype dtype, const void *values, int64_t i)
 
 s4_status s4_shadow_compare(const s4_comparison *c)
 {
-    double largest = 0;
+    double largest = c->least_scale;
     for (int64_t i = 0; i < c->count; i++) {
         double expected = fabs(value_at(c->dtype, c->expected, i));
         if (expected > largest) largest = expected;

@@ -14,7 +14,6 @@
 
 /* Differences at steps of 1e-3, extrapolated to sixth order, of a loss that is good to 1e-14. */
 #define TOLERANCE_DIFFERENCE 1e-8
-#define TOLERANCE_PLACES 1e-12 /* a GPU against the CPU */
 
 /* ---- finite differences -------------------------------------------------------------------------------------------- */
 
@@ -86,7 +85,7 @@ static void compare(s4_context *context, const chunked_call *c, const chunked_re
 static void compare_with_differences(s4_context *context, const chunked_call *c)
 {
     const chunked_result expected = place_has_gpu() ? of_the_cpu(context, c) : differences(context, c);
-    compare(context, c, &expected, place_has_gpu() ? TOLERANCE_PLACES : TOLERANCE_DIFFERENCE);
+    compare(context, c, &expected, place_has_gpu() ? TOLERANCE_PLACES_GRADIENT : TOLERANCE_DIFFERENCE);
 }
 
 Test(chunked_gradient, are_differences)

@@ -12,7 +12,7 @@
 #include "place.h"
 #include "session.h"
 
-enum { B = 3, T = 40, H = 4 };
+enum { B = 3, LENGTH = 40, H = 4 };
 
 static const layer_shape shapes[] = {
     {.mode = S4_MODE_DPLR, .d_model = H, .d_state = 6, .rank = 1, .n_ssm = 2, .plain_transforms = 1},
@@ -42,6 +42,7 @@ typedef struct way {
     s4_step_mode step_mode;
     int kernel_f32;
     double spoilt;
+    int64_t length; /* 0: LENGTH */
 } way;
 
 /* All that a direction has, with states where the layer has any. */
@@ -49,6 +50,7 @@ static s4_status run(s4_context *context, s4_layer *layer, const layer_shape *sh
 {
     const s4_direction direction = how.direction;
     const s4_dtype dtype = how.dtype;
+    const int64_t T = how.length ? how.length : LENGTH;
     const int64_t M = shape->channels ? shape->channels : 1, N = shape->d_state;
     s4_problem problem = problem_of(layer, direction, dtype, B, T, T);
     problem.algorithm = how.algorithm;
@@ -97,12 +99,27 @@ Test(shadow, places_agree)
                     about("shape %d, %s, %s%s", i, s4_direction_name((s4_direction)direction),
                           s4_dtype_name((s4_dtype)dtype), kernel_f32 ? ", kernel sums f32" : "");
                     s4_layer *layer = layer_random(&shapes[i], 1);
-                    if (direction == S4_DIRECTION_TRAINING) layer_make_trainable(context, layer, T);
+                    if (direction == S4_DIRECTION_TRAINING) layer_make_trainable(context, layer, LENGTH);
                     must(run(context, layer, &shapes[i],
                              (way){(s4_direction)direction, (s4_dtype)dtype, .algorithm = S4_ALGORITHM_FFT,
                                    .kernel_f32 = kernel_f32}));
                     s4_layer_destroy(layer);
                 }
+    s4_context_destroy(context);
+}
+
+/* Of one sample the gradient of the step sizes is 0 but for rounding. */
+Test(shadow, gradients_that_vanish)
+{
+    s4_context *context = shadow_context();
+    for (int i = 0; i < SHAPES; i++) {
+        about("shape %d", i);
+        s4_layer *layer = layer_random(&shapes[i], 1);
+        layer_make_trainable(context, layer, 1);
+        must(run(context, layer, &shapes[i],
+                 (way){S4_DIRECTION_TRAINING, S4_F64, .algorithm = S4_ALGORITHM_FFT, .length = 1}));
+        s4_layer_destroy(layer);
+    }
     s4_context_destroy(context);
 }
 
@@ -144,12 +161,12 @@ Test(shadow, a_sample_that_is_not_finite)
 {
     s4_context *context = shadow_context();
     s4_layer *layer = layer_random(&shapes[0], 1);
-    s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, T, T);
+    s4_problem problem = problem_of(layer, S4_DIRECTION_FORWARD, S4_F64, B, LENGTH, LENGTH);
     problem.states = 1;
     session_required(context, layer, &problem);
     s4_placement placement = place_placement();
     char name[64];
-    snprintf(name, sizeof name, "operation convolve: y[%d]", (1 * H + 2) * T);
+    snprintf(name, sizeof name, "operation convolve: y[%d]", (1 * H + 2) * LENGTH);
     const way forward = {S4_DIRECTION_FORWARD, S4_F64, .algorithm = S4_ALGORITHM_FFT, .spoilt = NAN};
     if (placement.stage[S4_STAGE_CONVOLVE] == S4_PLACE_GPU)
         must_refuse(run(context, layer, &shapes[0], forward), S4_ERROR_MISMATCH, name);

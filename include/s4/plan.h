@@ -173,7 +173,8 @@ typedef struct s4_forward_io {
 } s4_forward_io;
 /* y_c[t] = sum_{s<=t} K_c[t-s] u[s] + D_c u[t] (+ 2 Re C_c dA^{t+1} x0) (+ sum_{s>t} K1_c[s-t-1] u[s]).  The kernel is cut at kernel_length; the response
  * to state_in is not. Needs a refresh with the same layer version (S4_ERROR_STALE). */
-/* A sample that is not finite spoils its own row (batch, channel) only: all of it by convolution. */
+/* A sample that is not finite spoils its own row (batch, channel) only: all of it by FFT, in chunks what is near it and
+ * after. */
 S4_API s4_status s4_plan_forward(const s4_plan *plan, const s4_layer *layer, s4_workspace *workspace,
                                  const s4_forward_io *io);
 
