@@ -5,7 +5,8 @@
  *
  *   s4_floors [--small] B H N L PLACEMENT[:ALGORITHM]...
  *
- * A line of name=value words for the copies, and one for each placement, by FFT or by the algorithm that it names. Under an emulated GPU times are "emulated".
+ * A line of name=value words for the copies, and one for each placement, by FFT or by the algorithm that it names. Under an
+ * emulated GPU times are "emulated".
  */
 #include <math.h>
 #include <stdio.h>

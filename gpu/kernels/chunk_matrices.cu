@@ -52,7 +52,8 @@ template <typename T> __device__ void store_into(const gpu_model &m, const chunk
 {
     const s4_shape &s = m.shape;
     for (int64_t i = threadIdx.x; i < s.chunk * c.state; i += gpu_threads) {
-        const int64_t t = i / c.state, padded = i - t * c.state, at = split_of_padded(s.modes, c.state, padded), row = s.chunk - 1 - t;
+        const int64_t t = i / c.state, padded = i - t * c.state, row = s.chunk - 1 - t;
+        const int64_t at = split_of_padded(s.modes, c.state, padded);
         const double value = at < 0 ? 0 : v[t * 2 * s.modes + at];
         c.into[row * c.state + padded] = T(value);
         if (c.into_back) c.into_back[padded * s.chunk + row] = T(value);
