@@ -81,8 +81,8 @@ void cpu_stage_out(const s4_task *task, int64_t index, int64_t b, int64_t i, int
                functions->size * (size_t)channels);
 }
 
-/* A row of channel i; y: of output 0. `next` are the samples of the row that follows, or NULL. */
-static void convolve_row(const s4_task *task, int64_t i, cpu_source u, cpu_target y, const void *next)
+/* Row b of channel i; y: of output 0. `next` are the samples of the row that follows, or NULL. */
+static void convolve_row(const s4_task *task, int64_t b, int64_t i, cpu_source u, cpu_target y, const void *next)
 {
     const s4_shape *shape = task->shape;
     const cpu_row_functions *functions = cpu_rows_of(task);
@@ -94,6 +94,7 @@ static void convolve_row(const s4_task *task, int64_t i, cpu_source u, cpu_targe
         .wide = shape->length > cpu_ring_of(task)->points,
         .source = u,
         .row = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 0),
+        .cold = b == 0 || !cpu_stays_warm(task),
     };
     if (outputs == 1) {
         row.next = next;
@@ -119,7 +120,7 @@ static void convolve_staged(const s4_task *task, int64_t b, int64_t i, int64_t c
     cpu_stage_in(task, task->u, &task->u_strides, b, i, channels, 0);
     for (int64_t j = 0; j < channels; j++) {
         char *samples = cpu_staged_row(task, j);
-        convolve_row(task, i + j, (cpu_source){samples, 1, count}, (cpu_target){samples, 1, count, count}, NULL);
+        convolve_row(task, b, i + j, (cpu_source){samples, 1, count}, (cpu_target){samples, 1, count, count}, NULL);
     }
     cpu_stage_out(task, 0, b, i, channels, task->y, &task->y_strides);
 }
@@ -135,7 +136,7 @@ static void convolve_task(const s4_task *task, int64_t n, int64_t together, int 
     const void *next = NULL;
     if (task->u_strides.time == 1 && is_followed)
         next = cpu_source_of(task, task->u, &task->u_strides, (n + 1) % rows, (n + 1) / rows, 0).samples;
-    convolve_row(task, i, cpu_source_of(task, task->u, &task->u_strides, b, i, 0),
+    convolve_row(task, b, i, cpu_source_of(task, task->u, &task->u_strides, b, i, 0),
                  cpu_target_of(task, task->y, &task->y_strides, b, i, 0), next);
 }
 

@@ -34,6 +34,14 @@ static inline void *cpu_scratch_row(const s4_task *task, s4_buffer buffer, int64
     return (char *)task->buffer[buffer] + bytes * (size_t)(omp_get_thread_num() * rows + index);
 }
 
+/* Whether the spectra of a channel are still in a core's cache when its next row meets them. */
+#define CPU_WARM_BYTES (1 << 19)
+static inline int cpu_stays_warm(const s4_task *task)
+{
+    int64_t spectrum = 2 * (int64_t)cpu_rows_of(task)->size * cpu_ring_of(task)->points;
+    return spectrum * task->shape->channels <= CPU_WARM_BYTES;
+}
+
 /* Spectrum of output c of channel i of the block. */
 static inline char *cpu_spectrum_of(const s4_task *task, int64_t i, int64_t c)
 {

@@ -28,6 +28,7 @@ static void backward_row(const s4_task *task, int64_t b, int64_t i, cpu_source u
         .wide = shape->length > points,
         .source = u,
         .row = cpu_scratch_row(task, S4_BUFFER_ROWS_U, rows, 0),
+        .cold = b == 0 || !cpu_stays_warm(task),
         .next = u.stride == 1 && dy.stride == 1 ? dy.samples : NULL,
     };
     if (sums) functions->row(&row);

@@ -1,6 +1,7 @@
 /*
  * Rows of the convolution, forward and backward, at every way that a transform is split in: lengths with factors 2, 3 and 5,
- * below one block and of several levels, inputs and kernels longer than one another; and many channels side by side.
+ * below one block and of several levels, inputs and kernels longer than one another; rows so long that their twiddles
+ * are made on the way; and many channels side by side.
  */
 #include <math.h>
 
@@ -191,4 +192,87 @@ Test(rows, channels_side_by_side)
     }
     s4_layer_destroy(layer);
     s4_context_destroy(context);
+}
+
+/* ---- rows with a short table of twiddles -------------------------------------------------------------------------- */
+
+enum { IMPULSES = 5 };
+
+/* A few samples of 1, -1/2, 1/3 ..., the first and the last of a row among them; the other rows are zero. */
+typedef struct impulses {
+    int64_t at[IMPULSES];
+} impulses;
+static double height(int i) { return (i % 2 ? -1.0 : 1.0) / (i + 1); }
+static double *row_of(const impulses *x, int64_t T)
+{
+    double *row = numbers(T);
+    for (int i = 0; i < IMPULSES; i++)
+        row[x->at[i]] += height(i);
+    return row;
+}
+
+/* One row of one channel of length T = kernel length, of FFT length 2 T or a little more. */
+static void long_row(s4_context *context, s4_layer *layer, s4_dtype dtype, int64_t T, const char *level)
+{
+    const double tolerance = tolerance_of[dtype], D = layer_data(layer, S4_PARAMETER_D)[0];
+    about("level %s, length %d, %s", level ? level : "default", (int)T, s4_dtype_name(dtype));
+    const impulses u_at = {{0, 1, T / 3, T / 2 + 7, T - 1}}, dy_at = {{0, 5, T / 3 + 100, T - 2, T - 1}};
+    const double *K = naive_kernels(layer, 1, T), *u = row_of(&u_at, T), *dy = row_of(&dy_at, T);
+    double *y = numbers(T), *du = numbers(T), product = 0, size = 0;
+    for (int i = 0; i < IMPULSES; i++) {
+        const int64_t s = u_at.at[i], t = dy_at.at[i];
+        for (int64_t l = 0; s + l < T; l++)
+            y[s + l] += height(i) * K[l];
+        y[s] += D * height(i);
+        for (int64_t l = 0; l <= t; l++)
+            du[t - l] += height(i) * K[l];
+        du[t] += D * height(i);
+        for (int j = 0; j < IMPULSES; j++)
+            if (t >= u_at.at[j]) {
+                const double term = K[t - u_at.at[j]] * height(i) * height(j);
+                product += term;
+                size += fabs(term);
+            }
+    }
+    s4_problem problem = problem_of(layer, S4_DIRECTION_TRAINING, dtype, 1, T, T);
+    session s = session_open(context, &problem);
+    expect_close("y", T, session_forward(&s, layer, 0, 0, u, NULL, NULL), y, tolerance, 0);
+    const gradients g = session_backward(&s, layer, 0, 0, u, dy);
+    expect_close("du", T, g.du, du, tolerance, 0);
+    double sum = 0;
+    for (int64_t i = 0; i < g.count[S4_PARAMETER_C]; i++)
+        sum += layer_data(layer, S4_PARAMETER_C)[i] * g.parameter[S4_PARAMETER_C][i];
+    expect_close("C", 1, &sum, &product, tolerance, size);
+    session_close(&s);
+}
+
+/* Of 2^k, 3 2^k and 5 2^k points, at every level there is. */
+Test(rows, longer_than_a_cache)
+{
+    static const char *const levels[] = {NULL, "x86-64", "x86-64-v3"};
+    static const struct {
+        s4_dtype dtype;
+        int64_t length;
+    } rows[] = {{S4_F64, 262144}, {S4_F64, 300000}, {S4_F32, 520000}, {S4_F32, 700000}};
+    s4_context_destroy(context_open());
+    if (place_has_gpu())
+        cr_skip_test("placement %s has transforms of its own", place_text());
+    const layer_shape shape = {.mode = S4_MODE_DIAG, .d_model = 1, .d_state = 4, .plain_transforms = 1,
+                               .discretisation = S4_ZOH};
+    s4_layer *layer = layer_random(&shape, 3);
+    for (int l = 0; l < 3; l++) {
+        s4_context_options options;
+        S4_INIT(&options);
+        options.threads = 1;
+        options.cpu_level = levels[l];
+        s4_context *context;
+        cr_assert_eq(s4_context_create(&options, &context), S4_OK);
+        s4_place_info info = {0};
+        const s4_status status = s4_context_place(context, S4_PLACE_CPU, &info);
+        cr_assert(!status || levels[l], "%s", s4_last_error());
+        for (size_t i = 0; !status && i < sizeof rows / sizeof rows[0]; i++)
+            long_row(context, layer, rows[i].dtype, rows[i].length, levels[l]);
+        s4_context_destroy(context);
+    }
+    s4_layer_destroy(layer);
 }

@@ -24,6 +24,9 @@
 #undef UNITS
 #undef INLINE
 #undef BLOCK_REALS
+#undef FACTOR_REALS
+#undef LONG_ROW_BYTES
+#undef BLOCKS_AHEAD
 
 #define REAL double
 #define VECTOR cpu_doubles

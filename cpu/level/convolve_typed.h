@@ -257,13 +257,18 @@ static void TYPED(block_spectrum)(const cpu_ring_row *row, int64_t offset, const
 #undef EVERY_NODE
 }
 
-/* Each block has its share of the row fetched that comes next, and of the one that is to be written: the memory works
- * while the processor does. */
+/* Each block has its share of the row fetched that comes next, and of the one that is to be written; and, where it is
+ * cold, that of the kernel which a block a little later meets: the memory works while the processor does. */
+#define BLOCKS_AHEAD 4
 INLINE void TYPED(fetch)(const cpu_ring_row *row, int64_t offset)
 {
     const int64_t line = 64 / (int64_t)sizeof(REAL);
     const REAL *next = row->next, *target = row->target.samples;
     int64_t t = offset * LANES, end = t + LANES * LANES;
+    if (row->cold && row->work & (CPU_RING_MULTIPLY | CPU_RING_ADJOINT)) {
+        const REAL *kernel = (const REAL *)row->kernel + 2 * (t + BLOCKS_AHEAD * LANES * LANES);
+        for (int64_t s = 0; s < 2 * LANES * LANES; s += line) __builtin_prefetch(kernel + s, 0, 2);
+    }
     if (next)
         for (int64_t s = t; s < end && s < row->source.count; s += line) __builtin_prefetch(next + s, 0, 2);
     if (row->work & CPU_RING_INVERSE && row->target.stride == 1)
@@ -273,7 +278,8 @@ INLINE void TYPED(fetch)(const cpu_ring_row *row, int64_t offset)
 static void TYPED(block)(const cpu_ring_row *row, int64_t node, int64_t offset)
 {
     TYPED(fetch)(row, offset);
-    const REAL *table = (const REAL *)row->ring->table + row->ring->twiddle[row->ring->levels] + node * BLOCK_REALS;
+    REAL room[BLOCK_REALS] __attribute__((aligned(64)));
+    const REAL *table = TYPED(block_table)(row->ring, node, room);
     COMPLEX *x = (COMPLEX *)row->row + offset;
     if (row->work & CPU_RING_BEGIN) memset(row->gradient + offset * 2 * LANES, 0, sizeof(double) * 2 * LANES * LANES);
     if (row->work & CPU_RING_FORWARD) TYPED(block_down)(x, table);

@@ -33,6 +33,7 @@ typedef struct cpu_ring {
     int levels;                       /* above the blocks */
     int radix[CPU_RING_LEVELS];       /* 2, 3, 4, 5 */
     int64_t twiddle[CPU_RING_LEVELS]; /* where a level's begin in the table; of blocks: at twiddle[levels] */
+    int short_table;                  /* twiddles of blocks are made in every row, from a few factors */
     int64_t table_count;              /* reals */
     void *table;                      /* in the precision of the rows, from a multiple of 64 bytes on */
 } cpu_ring;
@@ -80,6 +81,7 @@ typedef struct cpu_ring_row {
     cpu_source source; /* FORWARD */
     void *row;
     const void *from, *kernel, *u;
+    int cold;         /* the kernel is not in the core's cache: it is fetched before it is met */
     double *gradient; /* of M complex numbers, in the order of spectra */
     void *sum;
     cpu_skip skip; /* INVERSE: target = samples + skip */

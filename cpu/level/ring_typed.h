@@ -131,6 +131,37 @@ INLINE void TYPED(join_node)(int radix, COMPLEX *x, int64_t count, const REAL *t
  * first level, GROUP - 1 of each of UNITS nodes of the second. Padded: 2 LANES reals, and LANES times as many. */
 #define BLOCK_REALS (2 * LANES + 2 * LANES * LANES)
 
+/* Behind the transposition lanes are nodes of their own. Twiddles of theirs are what they are in a block with modulus
+ * t^LANES - 1, times a power of a root of the block's own modulus. So where a row is far larger than a cache, which
+ * its twiddles would double, the table has the former once, and the first 2 LANES reals of every block with the UNITS
+ * - 1 + GROUP - 1 factors of the two levels behind them. */
+#define FACTOR_REALS (2 * LANES + 2 * (UNITS - 1 + GROUP - 1))
+#define LONG_ROW_BYTES (1 << 22)
+
+INLINE void TYPED(put_products)(int count, const VECTOR *of_one, const REAL *factors, VECTOR *to)
+{
+    for (int k = 0; k < count; k++) {
+        COMPLEX w = TYPED(times)(TYPED(twiddle)(factors, k, 0), TYPED(twiddle)((const REAL *)of_one, k, 1));
+        to[2 * k] = w.re;
+        to[2 * k + 1] = w.im;
+    }
+}
+
+/* The twiddles of block `node`; made in `room`, of BLOCK_REALS, where the table is short. */
+static const REAL *TYPED(block_table)(const cpu_ring *ring, int64_t node, REAL *room)
+{
+    const REAL *table = (const REAL *)ring->table + ring->twiddle[ring->levels];
+    if (!ring->short_table) return table + node * BLOCK_REALS;
+    const REAL *own = table + BLOCK_REALS + node * FACTOR_REALS, *factors = own + 2 * LANES;
+    memcpy(room, own, sizeof(REAL) * 2 * LANES);
+    const VECTOR *of_one = (const VECTOR *)(table + 2 * LANES);
+    VECTOR *to = (VECTOR *)(room + 2 * LANES);
+    TYPED(put_products)(UNITS - 1, of_one, factors, to);
+    for (int at = UNITS - 1; at < LANES - 1; at += GROUP - 1)
+        TYPED(put_products)(GROUP - 1, of_one + 2 * at, factors + 2 * (UNITS - 1), to + 2 * at);
+    return room;
+}
+
 INLINE void TYPED(transpose_groups_of)(COMPLEX *x)
 {
     VECTOR re[GROUP], im[GROUP];
@@ -265,7 +296,8 @@ static void TYPED(plan)(cpu_ring *ring, int64_t points)
     }
     count = (count + 15) / 16 * 16;
     ring->twiddle[ring->levels] = count;
-    ring->table_count = count + nodes * BLOCK_REALS;
+    ring->short_table = points * (int64_t)sizeof(COMPLEX) / LANES >= LONG_ROW_BYTES;
+    ring->table_count = count + (ring->short_table ? BLOCK_REALS + nodes * FACTOR_REALS : nodes * BLOCK_REALS);
 }
 
 /* e^(2 pi i turns), 0 <= turns < 1, exact at the eighths. */
@@ -312,6 +344,13 @@ static void TYPED(put_pair)(double turns, REAL *to, int64_t stride, int64_t imag
     }
 }
 
+static void TYPED(put_block)(double turns, REAL *to)
+{
+    double lane[LANES], leaf[LANES];
+    TYPED(put_pair)(turns, to, 2, 1, lane);
+    for (int l = 0; l < LANES; l++) TYPED(put_pair)(lane[l], to + 2 * LANES + l, 2 * LANES, LANES, leaf);
+}
+
 static void TYPED(fill_node)(const cpu_ring *ring, int level, int64_t node, double turns)
 {
     REAL *table = ring->table, *to = table + ring->twiddle[level];
@@ -322,11 +361,21 @@ static void TYPED(fill_node)(const cpu_ring *ring, int level, int64_t node, doub
             TYPED(fill_node)(ring, level + 1, node * radix + p, TYPED(child)(radix, p, turns));
         return;
     }
-    double lane[LANES], leaf[LANES];
-    to += node * BLOCK_REALS;
-    memset(to, 0, sizeof(REAL) * BLOCK_REALS);
+    double lane[LANES];
+    if (!ring->short_table) {
+        TYPED(put_block)(turns, to + node * BLOCK_REALS);
+        return;
+    }
+    to += BLOCK_REALS + node * FACTOR_REALS;
     TYPED(put_pair)(turns, to, 2, 1, lane);
-    for (int l = 0; l < LANES; l++) TYPED(put_pair)(lane[l], to + 2 * LANES + l, 2 * LANES, LANES, leaf);
+    to += 2 * LANES;
+    if (UNITS > 1) TYPED(put_twiddles)(UNITS, turns / LANES, to, 2, 1);
+    TYPED(put_twiddles)(GROUP, turns / LANES / UNITS, to + 2 * (UNITS - 1), 2, 1);
 }
 
-static void TYPED(fill)(cpu_ring *ring) { TYPED(fill_node)(ring, 0, 0, 0.25); }
+static void TYPED(fill)(cpu_ring *ring)
+{
+    memset(ring->table, 0, sizeof(REAL) * (size_t)ring->table_count);
+    if (ring->short_table) TYPED(put_block)(0, (REAL *)ring->table + ring->twiddle[ring->levels]);
+    TYPED(fill_node)(ring, 0, 0, 0.25);
+}
