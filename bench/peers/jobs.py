@@ -4,6 +4,8 @@ Sizes are such that one call of the slower sides takes 0.05 to 1 s. `quick` has 
 """
 import dataclasses
 
+ONE_THREAD, SHORT = "itself, one thread", "itself, L=1024"
+SHORT_LENGTH = 1024
 LENGTHS = (4096, 1024, 16384, 262144, 1048576, 4194304)
 
 
@@ -23,6 +25,16 @@ class Job:
     def text(self):
         return (f"{self.work} {self.mode} B={self.batch} H={self.d_model} N={self.d_state} L={self.length} "
                 f"threads={self.threads}")
+
+    def itself(self):
+        """What our own sides are compared with in the same turns: with one thread; as many samples in short rows, of more
+        channels and the same batch. Name -> job."""
+        if self.threads > 1:
+            return {ONE_THREAD: dataclasses.replace(self, threads=1)}
+        if self.work in ("forward", "training") and self.length > SHORT_LENGTH:
+            d_model = self.d_model * self.length // SHORT_LENGTH
+            return {SHORT: dataclasses.replace(self, length=SHORT_LENGTH, d_model=d_model)}
+        return {}
 
     def units(self):
         """How many of the things that a time is divided by, and their name."""
@@ -78,5 +90,6 @@ def rows(quick, threads):
     if threads > 1 and not quick:
         jobs += layers("layer", [(4096, 4, 64)], 2)
         jobs += convolutions("forward", lengths[1:], 2) + convolutions("training", lengths[1:], 2)
-        jobs += layers("kernel", [(1024, 1, 64)], 2) + [Job("setup", "dplr", 1024, 2)]
+        jobs += layers("kernel", [(1024, 1, 64), (16384, 1, 16)], 2) + [Job("setup", "dplr", 1024, 2)]
+        jobs += layers("step", [(1, 32, 256)], 2)
     return jobs

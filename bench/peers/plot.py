@@ -20,7 +20,7 @@ def lines(rows, work):
         label = f"ours, {row['mode']}, {row['algorithm']}"
         style = (COLOURS[row["mode"]],) + STYLES[row["algorithm"]]
         found.setdefault(label, (style, {}))[1][length] = float(row["ours_ns_per_sample"])
-        if row["peer_ns_per_sample"] and row["mode"] == "dplr":
+        if row["peer_ns_per_sample"] and row["mode"] == "dplr" and not row["peer"].startswith("itself"):
             style = (COLOURS.get(row["peer"], "tab:grey"), "x", "--")
             found.setdefault(row["peer"], (style, {}))[1][length] = float(row["peer_ns_per_sample"])
     return {label: (style, sorted(points.items())) for label, (style, points) in found.items()}

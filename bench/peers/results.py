@@ -65,9 +65,11 @@ def rows_of_answer(job, answer, versions):
     for algorithm, times in answer["ours"].items():
         ours = [value / units for value in times]
         mine = {**common, "algorithm": algorithm, "repeats": len(ours), **spread("ours", ours)}
-        if not answer["peers"]:
+        peers = dict(answer["peers"])
+        peers.update({name: times for name, of, times in answer["itself"] if of == algorithm}) # as many units
+        if not peers:
             rows.append(mine)
-        for peer, peer_times in answer["peers"].items():
+        for peer, peer_times in peers.items():
             theirs = [value / units for value in peer_times]
             row = {**mine, "peer": peer, **spread("peer", theirs)}
             row.update(spread("ratio", [b / a for a, b in zip(ours, theirs)]))

@@ -2,10 +2,11 @@
 import os
 import platform
 
+import jobs
 import results
 
 BEGIN, END = "<!-- peers: begin -->", "<!-- peers: end -->"
-GROWTH_LENGTHS = (1 << 10, 1 << 20)
+GROWTH_LENGTH = 1 << 20
 
 
 def processors():
@@ -58,6 +59,10 @@ def ours(row):
     return float(row["ours_ns_per_sample"])
 
 
+def ratio(row):
+    return float(row["ratio"])
+
+
 def at(row):
     return f"L={row['length']}" + (f" {row['algorithm']}" if row["algorithm"] != "-" else "")
 
@@ -78,42 +83,39 @@ def at_most(bound, rows, unit="ns"):
 def at_least(bound, rows):
     if not rows:
         return None
-    worst = min(rows, key=lambda row: float(row["ratio"]))
-    best = max(rows, key=lambda row: float(row["ratio"]))
-    span = f"{float(worst['ratio']):.3g} × {worst['peer']} ({at(worst)})"
+    worst, best = min(rows, key=ratio), max(rows, key=ratio)
+    span = f"{ratio(worst):.3g} × {worst['peer']} ({at(worst)})"
     if best is not worst:
-        span += f" to {float(best['ratio']):.3g} × ({at(best)})"
-    return span, float(worst["ratio"]) / bound
+        span += f" to {ratio(best):.3g} × ({at(best)})"
+    return span, ratio(worst) / bound
 
 
 KINDS = tuple((mode, algorithm) for mode in ("dplr", "diagonal") for algorithm in ("fft", "chunked", "-"))
 
 
 def two_threads(measured):
-    """Ours with one thread over ours with two, same shape and algorithm."""
-    for work in ("forward", "training", "layer", "kernel", "setup"):
-        found = []
-        for mode, algorithm in KINDS:
-            same = {"work": work, "mode": mode, "algorithm": algorithm}
-            for two in measured.pick(threads=2, **same):
-                shape = {name: two[name] for name in ("length", "batch", "d_model")}
-                found += [(ours(one) / ours(two), two) for one in measured.pick(threads=1, **same, **shape)]
-        if found:
-            low, high = min(found, key=lambda pair: pair[0]), max(found, key=lambda pair: pair[0])
+    """Ours with one thread over ours with two, in the same turns."""
+    for work in ("forward", "training", "layer", "kernel", "setup", "step"):
+        rows = [row for mode, algorithm in KINDS
+                for row in measured.against(jobs.ONE_THREAD, work=work, mode=mode, algorithm=algorithm, threads=2)]
+        if rows:
+            low, high = min(rows, key=ratio), max(rows, key=ratio)
+            few = [row for row in rows if ratio(row) < 1.8]
             yield (f"two cores against one: {work}", "≥ 1.8 ×",
-                   (f"{low[0]:.3g} × ({low[1]['mode']} {at(low[1])}) to {high[0]:.3g} ×", low[0] / 1.8))
+                   (f"{ratio(low):.3g} × ({low['mode']} {at(low)}) to {ratio(high):.3g} ×; {len(rows) - len(few)} of "
+                    f"{len(rows)} rows reach it", ratio(low) / 1.8))
 
 
 def growth(measured):
+    """Ours at a length over ours at a short one, in the same turns; as many samples in rows of the same batch."""
     for work in ("forward", "training"):
         for mode, algorithm in KINDS:
-            rows = [row for row in measured.pick(work=work, mode=mode, threads=1, algorithm=algorithm)
-                    if GROWTH_LENGTHS[0] <= int(row["length"]) <= GROWTH_LENGTHS[1]]
-            if len(rows) > 1:
-                low, high = min(rows, key=ours), max(rows, key=ours)
-                ratio = ours(high) / ours(low)
-                yield (f"growth {rows[0]['length']} to {rows[-1]['length']}: {work} {mode} {algorithm}", "≤ 1.3 ×",
-                       (f"{ratio:.3g} × ({at(low)} to {at(high)})", 1.3 / ratio))
+            rows = [row for row in measured.against(jobs.SHORT, work=work, mode=mode, threads=1, algorithm=algorithm)
+                    if int(row["length"]) <= GROWTH_LENGTH]
+            if rows:
+                worst = min(rows, key=ratio)
+                yield (f"growth from {jobs.SHORT_LENGTH} to {rows[-1]['length']}: {work} {mode} {algorithm}", "≤ 1.3 ×",
+                       (f"{1 / ratio(worst):.3g} × (L={worst['length']})", 1.3 * ratio(worst)))
 
 
 def over_planned(rows):
@@ -121,8 +123,8 @@ def over_planned(rows):
     found = [(ours(row) / float(row["note"].split()[-1]), row) for row in rows if row["note"].startswith("planned")]
     if not found:
         return None
-    ratio, row = max(found, key=lambda pair: pair[0])
-    return f"{ratio:.3g} × ({at(row)})", 1 / ratio
+    share, row = max(found, key=lambda pair: pair[0])
+    return f"{share:.3g} × ({at(row)})", 1 / share
 
 
 def targets(m):

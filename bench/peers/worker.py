@@ -51,6 +51,12 @@ def make_peers(library, job, tools):
     return sides, notes
 
 
+def make_ours_again(library, job, ours):
+    """(name, algorithm) -> our side at what the job compares us with ourselves."""
+    return {(name, side.name): our_sides.MAKERS[other.work](library, other, side.name)
+            for name, other in job.itself().items() for side in ours}
+
+
 def timed(side):
     side.prepare()
     began = time.perf_counter_ns()
@@ -81,15 +87,18 @@ def take_turns(sides, request):
 def compare(library, job, tools, request):
     ours, our_notes = make_ours(library, job)
     peers, peer_notes = make_peers(library, job, tools) if ours else ([], {})
-    times = take_turns(ours + peers, request)
+    again = make_ours_again(library, job, ours)
+    times = take_turns(ours + peers + list(again.values()), request)
     results = [side.result() for side in ours + peers]
-    answer = {"ours": {}, "peers": {}, "differences": [], "our_notes": our_notes, "peer_notes": peer_notes}
+    answer = {"ours": {}, "peers": {}, "itself": [], "differences": [], "our_notes": our_notes, "peer_notes": peer_notes}
     for side, measured in zip(ours + peers, times):
         answer["ours" if side in ours else "peers"][side.name] = measured
+    for (name, algorithm), measured in zip(again, times[len(ours + peers):]):
+        answer["itself"].append((name, algorithm, measured))
     for i, side in enumerate(ours):
         for j, peer in enumerate(peers):
             answer["differences"].append((side.name, peer.name, largest_difference(results[i], results[len(ours) + j])))
-    for side in ours + peers:
+    for side in ours + peers + list(again.values()):
         side.close()
     return answer
 
