@@ -209,8 +209,6 @@ static int check_options(const struct options *options)
     int code = CODE_FINE;
     if (!options->output && !options->compare && !options->state_out)
         return fail_usage(options->verb, "-o FILE is missing (it may be left out with --compare or --state-out)");
-    if (options->run_mode == RUN_STEP && options->kernel_length && !options->compare)
-        return fail_usage(options->verb, "--kernel-length cuts the kernel of a convolution; --mode step has none");
     if (options->lengths && (options->run_mode == RUN_STEP || options->compare))
         return fail_usage(options->verb, "--lengths is for a convolution; a recurrence just stops");
     if (options->output) code = check_array_name(options, "-o", options->output, options->argument[1]);
