@@ -1,4 +1,4 @@
-/* An option that cannot have an effect on what is asked is refused and named; one of some effect is taken. */
+/* What the command says of options and of its environment. */
 #define _GNU_SOURCE
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +22,8 @@ static void write_zeros(const char *path)
 
 static void make_layer(const char *path, const char *options)
 {
-    const program_result made = program_run("'%s' init -o '%s' --d-model %d --d-state 4 %s", command(), path, CHANNELS, options);
+    const program_result made =
+        program_run("'%s' init -o '%s' --d-model %d --d-state 4 %s", command(), path, CHANNELS, options);
     check(made.code == 0, "exit code %d, not 0: %s", made.code, made.errors);
 }
 
@@ -128,4 +129,19 @@ Test(command_options, of_some_effect_are_taken)
         const program_result result = run_there(lines[i]);
         check(result.code == 0, "%s: exit code %d, not 0: %s", lines[i], result.code, result.errors);
     }
+}
+
+/* An unknown level is named with its variable and the levels there are; the help has the variable. */
+Test(command_options, levels_of_the_environment)
+{
+    static const char *const words[] = {"S4_CPU_LEVEL", "\"nonsense\"", "x86-64, x86-64-v3, x86-64-v4"};
+    program_result result = program_run("S4_CPU_LEVEL=nonsense '%s' init -o '%s' --d-model 2", command(),
+                                        scratch_path("layer.safetensors"));
+#if defined(__x86_64__)
+    expect_refusal(&result, "init", words);
+#else
+    (void)words;
+#endif
+    result = program_run("'%s' --help", command());
+    check(strstr(result.output, "S4_CPU_LEVEL") && strstr(result.output, "S4_GPU_MODULE"), "%s", result.output);
 }
