@@ -145,3 +145,17 @@ Test(command_options, levels_of_the_environment)
     result = program_run("'%s' --help", command());
     check(strstr(result.output, "S4_CPU_LEVEL") && strstr(result.output, "S4_GPU_MODULE"), "%s", result.output);
 }
+
+/* Set-up of a file is the CPU's: what asks for another place is told so, and what to do. */
+Test(command_options, set_up_on_the_gpu)
+{
+    static const char *const placements[] = {"setup=gpu", "gpu"};
+    static const char *const words[] = {"set-up", "on the CPU", "leave --placement out"};
+    make_files();
+    for (int i = 0; i < 2; i++) {
+        char line[128];
+        snprintf(line, sizeof line, "setup layer.safetensors --length 8 -o s.safetensors --placement %s", placements[i]);
+        const program_result result = run_there(line);
+        expect_refusal(&result, placements[i], words);
+    }
+}
