@@ -153,7 +153,8 @@ int verb_grad(const struct options *options)
         int64_t kernel_length = 0;
         s4_status status = compute(options, layer, context, &u, &dy, lengths, &gradients, &kernel_length);
         if (!status) status = write_gradients(options, &gradients, kernel_length);
-        code = status ? fail_status(options->verb, status) : print_result(options, &gradients, kernel_length);
+        code = status ? fail_layer(options->verb, options->argument[0], status)
+                      : print_result(options, &gradients, kernel_length);
     }
     for (int i = 0; i < GRADIENT_COUNT; i++) {
         s4_array_destroy(gradients.array[i]);

@@ -236,7 +236,7 @@ int verb_run(const struct options *options)
     if (!code) {
         struct comparison comparison = {.difference = {0, 0}};
         s4_status status = compute(&run, &comparison);
-        code = status ? fail_status(options->verb, status) : print_result(&run, &comparison);
+        code = status ? fail_layer(options->verb, options->argument[0], status) : print_result(&run, &comparison);
     }
     s4_array_destroy(run.y);
     s4_array_destroy(run.state_out);

@@ -49,7 +49,8 @@ int verb_setup(const struct options *options)
         s4_status status = s4_layer_setup(context, layer, options->undo ? 0 : options->length);
         if (!status && progress_cancelled()) status = S4_ERROR_CANCELLED;
         if (!status) status = s4_layer_save(layer, options->output, options->prefix);
-        code = status ? fail_status(options->verb, status) : print_result(options, from, s4_layer_length(layer));
+        code = status ? fail_layer(options->verb, options->argument[0], status)
+                      : print_result(options, from, s4_layer_length(layer));
     }
     s4_context_destroy(context);
     s4_layer_destroy(layer);

@@ -1,10 +1,15 @@
-/* What the command says of options and of its environment. */
+/*
+ * What the command says of options, of its environment and of numbers in files: an option that cannot have an effect on what
+ * is asked is refused and named; a number that is not finite is named together with its file.
+ */
 #define _GNU_SOURCE
+#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "command.h"
 #include "expect.h"
+#include "layers.h"
 #include "program.h"
 #include "s4/s4.h"
 #include "scratch.h"
@@ -144,6 +149,33 @@ Test(command_options, levels_of_the_environment)
 #endif
     result = program_run("'%s' --help", command());
     check(strstr(result.output, "S4_CPU_LEVEL") && strstr(result.output, "S4_GPU_MODULE"), "%s", result.output);
+}
+
+/* A number in a layer file that is not finite: whichever verb finds it names the file. */
+Test(command_options, not_finite_in_a_file)
+{
+    static const char *const lines[] = {
+        RUN,
+        RUN "--mode step",
+        KERNEL,
+        GRAD,
+        "setup layer.safetensors --length 8 -o s.safetensors",
+        "bench layer.safetensors --length 8 --repeats 1",
+    };
+    make_files();
+    const char *path = scratch_path("layer.safetensors");
+    s4_layer *layer;
+    must(s4_layer_load(path, NULL, NULL, &layer));
+    layer_data(layer, S4_PARAMETER_C)[3] = NAN;
+    must(s4_layer_changed(layer, S4_PARAMETER_ALL));
+    must(s4_layer_save(layer, path, NULL));
+    s4_layer_destroy(layer);
+    for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+        const program_result result = run_there(lines[i]);
+        check(result.code == 3, "%s: exit code %d, not 3: %s", lines[i], result.code, result.errors);
+        check(strstr(result.errors, ": layer.safetensors: kernel.C[3] = nan is not finite") != NULL, "%s: %s", lines[i],
+              result.errors);
+    }
 }
 
 /* Set-up of a file is the CPU's: what asks for another place is told so, and what to do. */
