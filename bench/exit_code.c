@@ -42,6 +42,13 @@ int fail_status(const char *verb, s4_status status)
     return exit_code(status);
 }
 
+int fail_layer(const char *verb, const char *path, s4_status status)
+{
+    if (!path || (status != S4_ERROR_NOT_FINITE && status != S4_ERROR_SINGULAR)) return fail_status(verb, status);
+    fail_input(verb, "%s: %s", path, s4_last_error());
+    return exit_code(status);
+}
+
 int fail_reading(const char *verb, s4_status status)
 {
     int code = fail_status(verb, status);

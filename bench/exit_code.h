@@ -18,6 +18,8 @@ int exit_code(s4_status status);
 
 /* Each prints one line "s4 VERB: ..." and returns the exit code. */
 int fail_status(const char *verb, s4_status status); /* with the library's last error */
+/* The same of work with the layer of that file (NULL: of none): what is wrong with its numbers is said of the file. */
+int fail_layer(const char *verb, const char *path, s4_status status);
 /* The same of a file that was being read: what it holds and this version has not is the file's, not a usage error. */
 int fail_reading(const char *verb, s4_status status);
 int fail_usage(const char *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));

@@ -73,7 +73,10 @@ static void print_help(FILE *to)
     for (size_t i = 0; i < VERB_COUNT; i++) fprintf(to, "  %-8s %s\n", verbs[i].name, verbs[i].summary);
     fputs("\ns4 VERB --help tells about one of them, s4 --version the version.\n"
           "Exit codes: 0 fine, 1 a check failed, 2 usage, 3 bad input file, 4 place not available, 5 out of budget,\n"
-          "130 cancelled by Ctrl-C. The manual is s4(1).\n",
+          "130 cancelled by Ctrl-C.\n"
+          "Environment: S4_CPU_LEVEL=x86-64|x86-64-v3|x86-64-v4 caps the instructions of the CPU, as --cpu-level does;\n"
+          "S4_GPU_MODULE=FILE|off names another GPU module; S4_GPU_DEBUG=1 waits after each launch on a GPU.\n"
+          "The manual is s4(1).\n",
           to);
 }
 

@@ -186,7 +186,8 @@ const struct option_row option_rows[] = {
     {"shadow", 0, COMPUTE & ~VERB_PLAN, KIND_FLAG, FIELD(shadow), 0, 0, NULL, NULL,
      "run every operation on the CPU, too, and name the first result of the GPU that differs or is not finite"},
     {"cpu-level", 0, ALL, KIND_CHOICE, FIELD(cpu_level), 0, 0, choose_cpu_level, "LEVEL",
-     "most instructions of the CPU place: x86-64, x86-64-v3 or x86-64-v4 (default: all that there are)"},
+     "most instructions of the CPU place: x86-64, x86-64-v3 or x86-64-v4 (default: all that there are); the environment "
+     "variable S4_CPU_LEVEL caps it, too"},
     {"threads", 0, ALL, KIND_INTEGER, FIELD(threads), 1, 1024, NULL, "N", "CPU threads (default: all processors)"},
     {"set", 0, READS, KIND_SETTING, FIELD(setting), 0, 0, NULL, "KEY=VALUE,...",
      "read the layer file as if its metadata said so; keys: dt_transform, real_transform, imag_transform, disc, "

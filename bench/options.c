@@ -10,6 +10,7 @@
 
 #include "exit_code.h"
 #include "option_table.h"
+#include "option_use.h"
 
 /* getopt's codes of long options; above every letter. */
 #define CODE_OF_ROW 256
@@ -166,6 +167,7 @@ static void set_defaults(const struct verb *verb, struct options *options)
 int options_parse(const struct verb *verb, int argc, char **argv, struct options *options)
 {
     struct option longs[OPTION_ROWS_MAX + 1];
+    const char *given[OPTION_ROWS_MAX] = {NULL};
     int count = 0;
     char letters[2 * OPTION_ROWS_MAX + 3] = "-:"; /* arguments in order, as code 1; a missing value is ':' */
     for (int i = 0; i < option_row_count; i++) {
@@ -204,6 +206,7 @@ int options_parse(const struct verb *verb, int argc, char **argv, struct options
                 row = &option_rows[i];
         /* getopt_long takes an abbreviation; a later option may make it ambiguous, so scripts should not rely on it. */
         if (code >= CODE_OF_ROW && strcspn(argv[at] + 2, "=") != strlen(row->name)) return fail_unknown(verb, argv[at]);
+        given[row - option_rows] = row->kind == KIND_FLAG ? "" : optarg;
         int failed = set_value(verb, row, optarg, options);
         if (failed || options->help) return failed;
     }
@@ -214,8 +217,11 @@ int options_parse(const struct verb *verb, int argc, char **argv, struct options
     if (options->argument_count < verb->least)
         return fail_usage(verb->name, "%d argument%s given; expected %s", options->argument_count,
                           options->argument_count == 1 ? "" : "s", verb->arguments);
-    if (options->placement_count == 0 && !(verb->bit & VERB_CHECK)) return add_placement(verb, "cpu", options);
-    return CODE_FINE;
+    if (options->placement_count == 0 && !(verb->bit & VERB_CHECK)) {
+        int failed = add_placement(verb, "cpu", options);
+        if (failed) return failed;
+    }
+    return option_use_check(verb, options, given);
 }
 
 /* ---- help ---------------------------------------------------------------------------------------------------- */

@@ -80,8 +80,8 @@ struct options {
     const char *cpu_level, *prefix, *output, *state_in, *state_out, *lengths, *golden;
 };
 
-/* Parses what follows the verb. Returns CODE_FINE, or prints the failure and returns CODE_USAGE. With --help the rest
- * is not looked at. */
+/* Parses what follows the verb, and checks that every option matters. Returns CODE_FINE, or prints the failure and returns
+ * CODE_USAGE. With --help the rest is not looked at. */
 int options_parse(const struct verb *verb, int argc, char **argv, struct options *options);
 void options_help(const struct verb *verb, FILE *to);
 

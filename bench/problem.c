@@ -42,7 +42,15 @@ int load_layer(const struct options *options, const char *path, s4_layer **layer
     char *overrides = join_settings(options);
     s4_status status = s4_layer_load(path, options->prefix, overrides, layer);
     free(overrides);
-    return status ? fail_reading(options->verb, status) : CODE_FINE;
+    if (status) return fail_reading(options->verb, status);
+    s4_layer_options sizes;
+    S4_INIT(&sizes);
+    s4_layer_describe(*layer, &sizes);
+    if (!options->rate_parity || sizes.mode == S4_MODE_DPLR) return CODE_FINE;
+    s4_layer_destroy(*layer);
+    *layer = NULL;
+    return fail_usage(options->verb, "--rate-parity: has no effect on %s, a diagonal layer; it is for kernels made from C~",
+                      path);
 }
 
 static void set_execution(const struct options *options, s4_direction direction, s4_problem *problem)
@@ -95,8 +103,6 @@ static int check_shape(const struct options *options, const char *path)
             "%s: a layer file has its own kind, sizes and parameters; leave out the options that describe "
             "a layer (--set changes how the file is read)",
             path);
-    if (!path && options->setting_count)
-        return fail_usage(options->verb, "--set is for a layer file, and none is given");
     if (!path && !options->d_model) return fail_usage(options->verb, "give a layer file, or --d-model H");
     if (!options->length && !(options->direction == S4_DIRECTION_KERNEL && options->kernel_length))
         return fail_usage(options->verb, "--length L is missing");

@@ -6,7 +6,7 @@
 
 /* Each returns an exit code, after printing the failure if it is not CODE_FINE. */
 int open_context(const struct options *options, s4_context **context);
-int load_layer(const struct options *options, const char *path, s4_layer **layer); /* with what --set says */
+int load_layer(const struct options *options, const char *path, s4_layer **layer); /* with what --set says; NULL on failure */
 
 /* Sizes of the layer, and what the options say of dtype, placement, algorithm, rate, threads and budgets. */
 void problem_of_layer(const struct options *options, const s4_layer *layer, s4_direction direction,

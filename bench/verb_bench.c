@@ -191,7 +191,7 @@ int verb_bench(const struct options *options)
     if (!code) code = open_context(options, &bench.context);
     if (!code) {
         s4_status status = measure_rows(&bench, path, rows, &reference);
-        if (status) code = fail_status(options->verb, status);
+        if (status) code = fail_layer(options->verb, path, status);
     }
     if (!code) {
         progress_clear();

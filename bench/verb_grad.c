@@ -25,6 +25,16 @@ static char *join(const char *a, const char *b, const char *c)
     return text;
 }
 
+/* Plain C is the leaf that trains in chunks. */
+static int trains_in_chunks(const struct options *options, const s4_layer *layer)
+{
+    s4_layer_options sizes;
+    S4_INIT(&sizes);
+    s4_layer_describe(layer, &sizes);
+    return options->algorithm == S4_ALGORITHM_AUTO && sizes.mode == S4_MODE_DPLR && !sizes.bidirectional &&
+           !s4_layer_length(layer);
+}
+
 static s4_status compute(const struct options *options, s4_layer *layer, s4_context *context, const struct signal *u,
                          const struct signal *dy, const int64_t *lengths, struct gradients *gradients,
                          int64_t *kernel_length)
@@ -35,9 +45,7 @@ static s4_status compute(const struct options *options, s4_layer *layer, s4_cont
     problem.length = u->length;
     if (!problem.kernel_length) problem.kernel_length = s4_layer_length(layer);
     *kernel_length = problem.kernel_length ? problem.kernel_length : u->length;
-    if (problem.algorithm == S4_ALGORITHM_AUTO && problem.mode == S4_MODE_DPLR && !problem.bidirectional &&
-        !s4_layer_length(layer))
-        problem.algorithm = S4_ALGORITHM_CHUNKED; /* plain C is the leaf that trains in chunks */
+    if (trains_in_chunks(options, layer)) problem.algorithm = S4_ALGORITHM_CHUNKED;
 
     struct execution execution;
     s4_status status = execution_open(&execution, context, &problem, layer);
@@ -130,6 +138,11 @@ int verb_grad(const struct options *options)
     s4_layer_options sizes;
     S4_INIT(&sizes);
     code = load_layer(options, options->argument[0], &layer);
+    if (!code && options->kernel_dtype == S4_F32 && trains_in_chunks(options, layer))
+        code = fail_usage(options->verb,
+                          "--kernel-dtype 'f32': has no effect on %s, which stores plain C and so trains in chunks, without "
+                          "a kernel; it is for the sums that make kernels",
+                          options->argument[0]);
     if (!code) s4_layer_describe(layer, &sizes);
     if (!code) code = signal_read(options, "u", options->argument[1], sizes.d_model, 0, &u);
     if (!code) code = signal_read(options, "dy", options->argument[2], sizes.d_model * sizes.channels, 0, &dy);
@@ -140,7 +153,8 @@ int verb_grad(const struct options *options)
         int64_t kernel_length = 0;
         s4_status status = compute(options, layer, context, &u, &dy, lengths, &gradients, &kernel_length);
         if (!status) status = write_gradients(options, &gradients, kernel_length);
-        code = status ? fail_status(options->verb, status) : print_result(options, &gradients, kernel_length);
+        code = status ? fail_layer(options->verb, options->argument[0], status)
+                      : print_result(options, &gradients, kernel_length);
     }
     for (int i = 0; i < GRADIENT_COUNT; i++) {
         s4_array_destroy(gradients.array[i]);

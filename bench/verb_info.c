@@ -153,9 +153,6 @@ int verb_info(const struct options *options)
 {
     struct layer_facts facts;
     const struct layer_facts *given = options->argument_count ? &facts : NULL;
-    if (!given && (options->setting_count || options->prefix))
-        return fail_usage(options->verb, "%s is for a layer file, and none is given",
-                          options->setting_count ? "--set" : "--prefix");
     int code = given ? read_facts(options, options->argument[0], &facts) : CODE_FINE;
     s4_context *context = NULL;
     if (!code) code = open_context(options, &context);

@@ -58,7 +58,7 @@ int verb_kernel(const struct options *options)
     if (!code) code = open_context(options, &context);
     if (!code) {
         s4_status status = compute(options, layer, context, length, &kernel);
-        code = status ? fail_status(options->verb, status) : print_result(options, kernel);
+        code = status ? fail_layer(options->verb, options->argument[0], status) : print_result(options, kernel);
     }
     s4_array_destroy(kernel);
     s4_context_destroy(context);

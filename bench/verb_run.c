@@ -209,8 +209,6 @@ static int check_options(const struct options *options)
     int code = CODE_FINE;
     if (!options->output && !options->compare && !options->state_out)
         return fail_usage(options->verb, "-o FILE is missing (it may be left out with --compare or --state-out)");
-    if (options->run_mode == RUN_STEP && options->kernel_length && !options->compare)
-        return fail_usage(options->verb, "--kernel-length cuts the kernel of a convolution; --mode step has none");
     if (options->lengths && (options->run_mode == RUN_STEP || options->compare))
         return fail_usage(options->verb, "--lengths is for a convolution; a recurrence just stops");
     if (options->output) code = check_array_name(options, "-o", options->output, options->argument[1]);
@@ -238,7 +236,7 @@ int verb_run(const struct options *options)
     if (!code) {
         struct comparison comparison = {.difference = {0, 0}};
         s4_status status = compute(&run, &comparison);
-        code = status ? fail_status(options->verb, status) : print_result(&run, &comparison);
+        code = status ? fail_layer(options->verb, options->argument[0], status) : print_result(&run, &comparison);
     }
     s4_array_destroy(run.y);
     s4_array_destroy(run.state_out);

@@ -27,7 +27,9 @@ static int check_options(const struct options *options)
     if (options->undo && options->length) return fail_usage(options->verb, "--length and --undo exclude each other");
     if (!options->undo && !options->length) return fail_usage(options->verb, "give --length L or --undo");
     if (options->placement[0].stage[S4_STAGE_SETUP] == S4_PLACE_GPU)
-        return fail_usage(options->verb, "--placement '%s': set-up runs on the CPU in this version",
+        return fail_usage(options->verb,
+                          "--placement '%s': the set-up of a file runs on the CPU; leave --placement out (set-up on the "
+                          "GPU is for plan, kernel, run, grad and bench)",
                           options->placement_text[0]);
     return check_output_name(options, "-o", options->output, ".safetensors");
 }
@@ -47,7 +49,8 @@ int verb_setup(const struct options *options)
         s4_status status = s4_layer_setup(context, layer, options->undo ? 0 : options->length);
         if (!status && progress_cancelled()) status = S4_ERROR_CANCELLED;
         if (!status) status = s4_layer_save(layer, options->output, options->prefix);
-        code = status ? fail_status(options->verb, status) : print_result(options, from, s4_layer_length(layer));
+        code = status ? fail_layer(options->verb, options->argument[0], status)
+                      : print_result(options, from, s4_layer_length(layer));
     }
     s4_context_destroy(context);
     s4_layer_destroy(layer);
