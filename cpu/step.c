@@ -12,7 +12,7 @@
 
 #define TILE 8 /* channels */
 
-_Static_assert(S4_STEP_ROWS >= 2, "a lane of STEP_ROWS holds the state and its scratch");
+_Static_assert(S4_STEP_ROWS >= 2, "a lane of STEP_ROWS holds the state and its scratch, or the states of two rows");
 
 /* What is done to a row. */
 typedef struct row_work {
@@ -21,7 +21,8 @@ typedef struct row_work {
     const cpu_step_way *way;
     int64_t system_size; /* of STEP_SYSTEM, per channel */
     const double *d;     /* (M,H), steps only */
-    void (*row)(const struct row_work *work, cpu_recurrence *row, const double *state_in, double *state_out);
+    void (*row)(const struct row_work *work, cpu_recurrence *row); /* changes no more of it than its state and length */
+    int once; /* one sample by cpu_stepper.tile */
 } row_work;
 
 /* Where the state of row b, channel h lies behind that of the block's first. */
@@ -44,7 +45,8 @@ static cpu_recurrence open_rows(const row_work *work, double *lane)
     return row;
 }
 
-static void do_row(const row_work *work, int64_t b, int64_t h, cpu_recurrence *row)
+/* Where row (b,h) is. */
+static void place_row(const row_work *work, int64_t b, int64_t h, cpu_recurrence *row)
 {
     const s4_task *task = work->task;
     const s4_strides *u = &task->u_strides, *y = &task->y_strides;
@@ -55,7 +57,20 @@ static void do_row(const row_work *work, int64_t b, int64_t h, cpu_recurrence *r
     row->u = (const char *)task->u + (in_block * u->batch + channel * u->channel) * size;
     row->y = (char *)task->y + (in_block * y->batch + channel * y->channel) * size;
     if (task->lengths) row->length = task->lengths[in_block];
-    work->row(work, row, task->state_in ? task->state_in + state : NULL, task->state_out ? task->state_out + state : NULL);
+    row->state_in = task->state_in ? task->state_in + state : NULL;
+    row->state_out = task->state_out ? task->state_out + state : NULL;
+}
+
+/* Channels first ... first + count - 1 of batch rows b ... b + rows - 1 at once. */
+static void do_tile(const row_work *work, int64_t b, int64_t rows, int64_t first, int64_t count, const cpu_recurrence *row)
+{
+    const s4_task *task = work->task;
+    const s4_strides *u = &task->u_strides, *y = &task->y_strides;
+    cpu_step_tile tile = {.first = *row, .channels = count, .rows = rows, .system_size = work->system_size,
+                          .u_channel = u->channel, .y_channel = y->channel, .u_batch = u->batch, .y_batch = y->batch,
+                          .state_batch = task->state_batch};
+    place_row(work, b, first, &tile.first);
+    work->level->tile(&tile);
 }
 
 /* Threads that the rows are worth: to start them costs as much as some 10^6 products. */
@@ -74,10 +89,19 @@ static void do_part(const row_work *work, int64_t tile, int part, int parts)
     int64_t tiles = (task->channels + tile - 1) / tile, units = tiles * task->rows;
     double *lane = (double *)task->buffer[S4_BUFFER_STEP_ROWS] + part * S4_STEP_ROWS * 2 * task->shape->modes;
     cpu_recurrence row = open_rows(work, lane);
-    for (int64_t unit = units * part / parts; unit < units * (part + 1) / parts; unit++) {
-        int64_t of_tile = unit / task->rows, b = task->row + unit % task->rows, first = task->channel + of_tile * tile;
+    int64_t end = units * (part + 1) / parts;
+    for (int64_t unit = units * part / parts, rows = 1; unit < end; unit += rows) {
+        int64_t of_tile = unit / task->rows, b = unit % task->rows, first = task->channel + of_tile * tile;
         int64_t left = task->channel + task->channels - first, count = left < tile ? left : tile;
-        for (int64_t h = first; h < first + count; h++) do_row(work, b, h, &row);
+        if (work->once) {
+            rows = b + 1 < task->rows && unit + 1 < end ? 2 : 1;
+            do_tile(work, task->row + b, rows, first, count, &row);
+            continue;
+        }
+        for (int64_t h = first; h < first + count; h++) {
+            place_row(work, task->row + b, h, &row);
+            work->row(work, &row);
+        }
     }
 }
 
@@ -97,34 +121,31 @@ static void do_rows(const row_work *work)
 
 /* ---- operations -------------------------------------------------------------------------------------------------- */
 
-static void step_row(const row_work *work, cpu_recurrence *row, const double *state_in, double *state_out)
-{
-    row->state_in = state_in;
-    row->state_out = state_out;
-    work->way->run(work->level, row);
-}
+static void step_row(const row_work *work, cpu_recurrence *row) { work->way->run(work->level, row); }
 
 s4_status cpu_step(const s4_task *task)
 {
     const s4_shape *shape = task->shape;
-    const row_work work = {.task = task,
-                           .level = cpu_stepper_at(task->device),
-                           .way = cpu_step_way_of(shape),
-                           .system_size = s4_step_system(shape),
-                           .d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d,
-                           .row = step_row};
+    row_work work = {.task = task,
+                     .level = cpu_stepper_at(task->device),
+                     .way = cpu_step_way_of(shape),
+                     .system_size = s4_step_system(shape),
+                     .d = s4_system_view(shape, task->buffer[S4_BUFFER_SYSTEM]).d,
+                     .row = step_row};
+    work.once = work.way == &cpu_way_linear && task->length == 1 && shape->channels == 1 && !task->lengths &&
+                task->state_in && task->state_out;
     do_rows(&work);
     return S4_OK;
 }
 
 /* The state that enters adds its response to y; the state that leaves is the one after the last sample that counts. */
-static void states_row(const row_work *work, cpu_recurrence *row, const double *state_in, double *state_out)
+static void states_row(const row_work *work, cpu_recurrence *row)
 {
-    row->state_in = state_in;
+    double *state_out = row->state_out;
     row->state_out = NULL;
-    if (state_in) work->level->respond(row);
+    if (row->state_in) work->level->respond(row);
     if (!state_out) return;
-    if (!state_in) memset(row->x, 0, (size_t)(2 * row->modes) * sizeof *row->x);
+    if (!row->state_in) memset(row->x, 0, (size_t)(2 * row->modes) * sizeof *row->x);
     row->state_out = state_out;
     work->level->absorb(row);
 }

@@ -214,6 +214,70 @@ Test(step, chunk_law)
     chunk_law(&diagonal);
 }
 
+/* One sample at a time, which goes through tiles of channels and of rows: the bits of all samples in one call. */
+Test(step, one_sample_of_many_rows)
+{
+    enum { B = 5, H = 11, T = 3 };
+    static const int64_t sizes[] = {2, 8, 26, 64};
+    s4_context *context = context_open();
+    for (int rank = 0; rank <= 2; rank++)
+        for (int i = 0; i < 4; i++)
+            for (int d = 0; d < 2; d++) {
+                const s4_dtype dtype = d == 0 ? S4_F64 : S4_F32;
+                const int64_t N = sizes[i], states = B * H * N;
+                about("rank %d, N %d, %s", rank, (int)N, s4_dtype_name(dtype));
+                const layer_shape shape = {.mode = rank ? S4_MODE_DPLR : S4_MODE_DIAG, .d_model = H, .d_state = N,
+                                           .discretisation = rank ? S4_BILINEAR : S4_ZOH, .rank = rank,
+                                           .plain_transforms = 1};
+                s4_layer *layer = layer_random(&shape, (uint64_t)N);
+                random_source random = {(uint64_t)N};
+                const double *u = random_samples(&random, B * H * T), *state_in = random_samples(&random, states);
+                s4_problem problem = step_problem(layer, dtype, S4_STEP_LINEAR, B, T);
+                problem.threads = 1 + i % 2;
+                session s = session_open(context, &problem);
+                double *state = numbers_copy(states, state_in), *one_state = numbers_copy(states, state_in);
+                const double *y = session_step(&s, layer, 0, T, u, state);
+                for (int64_t t = 0; t < T; t++) {
+                    double *now = numbers(B * H), *then = numbers(B * H);
+                    for (int64_t row = 0; row < B * H; row++) {
+                        now[row] = u[row * T + t];
+                        then[row] = y[row * T + t];
+                    }
+                    expect_same_bits("y", B * H, session_step(&s, layer, 0, 1, now, one_state), then);
+                }
+                expect_same_bits("state", states, one_state, state);
+                session_close(&s);
+                s4_layer_destroy(layer);
+            }
+    s4_context_destroy(context);
+}
+
+/* So many that two threads share them, an odd number each: no row is met twice. */
+Test(step, rows_of_two_threads)
+{
+    enum { B = 502, H = 8, N = 64 };
+    static const layer_shape shape = {.mode = S4_MODE_DIAG, .discretisation = S4_ZOH, .d_model = H, .d_state = N,
+                                      .plain_transforms = 1};
+    s4_context *context = context_open();
+    s4_layer *layer = layer_random(&shape, 11);
+    random_source random = {11};
+    const double *u = random_samples(&random, B * H), *state_in = random_samples(&random, B * H * N);
+    double *state[2];
+    const double *y[2];
+    for (int threads = 1; threads <= 2; threads++) {
+        s4_problem problem = step_problem(layer, S4_F64, S4_STEP_LINEAR, B, 1);
+        problem.threads = threads;
+        session s = session_open(context, &problem);
+        state[threads - 1] = numbers_copy(B * H * N, state_in);
+        y[threads - 1] = session_step(&s, layer, 0, 0, u, state[threads - 1]);
+        session_close(&s);
+    }
+    expect_same_bits("y", B * H, y[1], y[0]);
+    expect_same_bits("state", B * H * N, state[1], state[0]);
+    s4_layer_destroy(layer);
+    s4_context_destroy(context);
+}
+
 /* Fewer rows than planned, y in the place of u, any number of threads: the same bits a row. */
 Test(step, rows_stand_alone)
 {

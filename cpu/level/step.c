@@ -5,101 +5,11 @@
 #include "cpu/level/step.h"
 
 #include <string.h>
-#if defined(__AVX2__)
-#include <immintrin.h>
-#endif
 
-#include "cpu/level/vector.h"
+#include "cpu/level/state_lanes.h"
 #include "cpu/place.h"
 
-#define LANES CPU_DOUBLES
-
-typedef cpu_doubles lanes;
-
-/* ---- parts of vectors: the first `count` lanes, the others 0 ------------------------------------------------------- */
-
-static inline lanes load(const double *from, int64_t count)
-{
-    if (count == LANES) return cpu_load_doubles(from);
-#if defined(__AVX512F__)
-    return (lanes)_mm512_maskz_loadu_pd((__mmask8)((1u << count) - 1), from);
-#elif defined(__AVX2__)
-    __m256i used = _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_set_epi64x(3, 2, 1, 0));
-    return (lanes)_mm256_maskload_pd(from, used);
-#else
-    lanes part = {0};
-    for (int64_t i = 0; i < count; i++) part[i] = from[i];
-    return part;
-#endif
-}
-
-static inline void store(double *to, int64_t count, lanes value)
-{
-    if (count == LANES) {
-        cpu_store_doubles(to, value);
-        return;
-    }
-#if defined(__AVX512F__)
-    _mm512_mask_storeu_pd(to, (__mmask8)((1u << count) - 1), (__m512d)value);
-#elif defined(__AVX2__)
-    __m256i used = _mm256_cmpgt_epi64(_mm256_set1_epi64x(count), _mm256_set_epi64x(3, 2, 1, 0));
-    _mm256_maskstore_pd(to, used, (__m256d)value);
-#else
-    for (int64_t i = 0; i < count; i++) to[i] = value[i];
-#endif
-}
-
-static inline double sum_of(lanes v)
-{
-#if CPU_DOUBLES == 8
-    lanes a = v + __builtin_shufflevector(v, v, 4, 5, 6, 7, 0, 1, 2, 3);
-    lanes b = a + __builtin_shufflevector(a, a, 2, 3, 0, 1, 6, 7, 4, 5);
-    return b[0] + b[1];
-#elif CPU_DOUBLES == 4
-    lanes a = v + __builtin_shufflevector(v, v, 2, 3, 0, 1);
-    return a[0] + a[1];
-#else
-    return v[0] + v[1];
-#endif
-}
-
 /* ---- states -------------------------------------------------------------------------------------------------------- */
-
-#define INLINE static inline __attribute__((always_inline))
-
-#if CPU_DOUBLES == 8
-#define EVEN 0, 2, 4, 6, 8, 10, 12, 14
-#define ODD 1, 3, 5, 7, 9, 11, 13, 15
-#define LOW 0, 8, 1, 9, 2, 10, 3, 11
-#define HIGH 4, 12, 5, 13, 6, 14, 7, 15
-#elif CPU_DOUBLES == 4
-#define EVEN 0, 2, 4, 6
-#define ODD 1, 3, 5, 7
-#define LOW 0, 4, 1, 5
-#define HIGH 2, 6, 3, 7
-#else
-#define EVEN 0, 2
-#define ODD 1, 3
-#define LOW 0, 2
-#define HIGH 1, 3
-#endif
-
-/* `count` complex numbers (count,2) as re and im, and back. */
-INLINE void load_pairs(const double *from, int64_t count, lanes *re, lanes *im)
-{
-    int64_t low = 2 * count < LANES ? 2 * count : LANES, high = 2 * count - low;
-    lanes a = load(from, low), b = {0};
-    if (high) b = load(from + LANES, high);
-    *re = __builtin_shufflevector(a, b, EVEN);
-    *im = __builtin_shufflevector(a, b, ODD);
-}
-
-INLINE void store_pairs(double *to, int64_t count, lanes re, lanes im)
-{
-    int64_t low = 2 * count < LANES ? 2 * count : LANES, high = 2 * count - low;
-    store(to, low, __builtin_shufflevector(re, im, LOW));
-    if (high) store(to + LANES, high, __builtin_shufflevector(re, im, HIGH));
-}
 
 INLINE void enter_block(double *x, int64_t modes, const double *from, int64_t count)
 {
@@ -169,13 +79,34 @@ INLINE vectors vectors_of(const cpu_recurrence *row)
     return (vectors){row->modes, row->dA + at, row->b + at, row->p + at, row->g + at, row->c + at, row->x};
 }
 
-/* Modes n and on; inner: g_r . x. The new state times the first read-out is added to read. Where `from` and `to` are given,
- * the state comes from and goes to these (n,2). */
-INLINE void advance_block(vectors of, way how, int64_t rank, int reads, int takes, int64_t n, int64_t count, double u,
-                          const double *inner, const double *from, double *to, lanes *read_re, lanes *read_im)
+/* Of modes n and on: f, b and the first read-out, loaded once for all rows that share them. */
+typedef struct coefficients {
+    lanes f_re, f_im, b_re, b_im, c_re, c_im;
+} coefficients;
+
+INLINE coefficients coefficients_at(vectors of, int reads, int takes, int64_t n, int64_t count)
 {
     int64_t modes = of.modes;
-    lanes re, im, f_re = load(of.f + n, count), f_im = load(of.f + modes + n, count);
+    coefficients k = {.f_re = load(of.f + n, count), .f_im = load(of.f + modes + n, count)};
+    if (takes) {
+        k.b_re = load(of.b + n, count);
+        k.b_im = load(of.b + modes + n, count);
+    }
+    if (reads) {
+        k.c_re = load(of.c + n, count);
+        k.c_im = load(of.c + modes + n, count);
+    }
+    return k;
+}
+
+/* Modes n and on; inner: g_r . x. The new state times the first read-out is added to read. Where `from` and `to` are given,
+ * the state comes from and goes to these (n,2). */
+INLINE void advance_block(vectors of, coefficients k, way how, int64_t rank, int reads, int takes, int64_t n,
+                          int64_t count, double u, const double *inner, const double *from, double *to,
+                          lanes *read_re, lanes *read_im)
+{
+    int64_t modes = of.modes;
+    lanes re, im;
     if (from)
         load_pairs(from + 2 * n, count, &re, &im);
     else {
@@ -184,17 +115,20 @@ INLINE void advance_block(vectors of, way how, int64_t rank, int reads, int take
     }
     lanes next_re, next_im;
     if (how == WAY_LINEAR) {
-        next_re = f_re * re - f_im * im;
-        next_im = f_re * im + f_im * re;
+        lanes of_im = k.f_im * im, of_re = k.f_im * re;
+        CPU_ROUNDED(of_im);
+        CPU_ROUNDED(of_re);
+        next_re = k.f_re * re - of_im;
+        next_im = k.f_re * im + of_re;
     } else {
-        lanes size = f_im;
-        for (int64_t i = 0; i < LANES; i++) size[i] = f_im[i] < 0 ? -f_im[i] : f_im[i];
-        next_re = f_re * re + f_im * im;
-        next_im = f_re * im - size * re;
+        lanes size = k.f_im;
+        for (int64_t i = 0; i < LANES; i++) size[i] = k.f_im[i] < 0 ? -k.f_im[i] : k.f_im[i];
+        next_re = k.f_re * re + k.f_im * im;
+        next_im = k.f_re * im - size * re;
     }
     if (takes) {
-        next_re += load(of.b + n, count) * u;
-        next_im += load(of.b + modes + n, count) * u;
+        next_re += k.b_re * u;
+        next_im += k.b_im * u;
     }
     for (int64_t r = 0; r < rank; r++) {
         const double *p = of.p + r * 2 * modes + n;
@@ -208,21 +142,24 @@ INLINE void advance_block(vectors of, way how, int64_t rank, int reads, int take
         store(of.x + modes + n, count, next_im);
     }
     if (reads) {
-        *read_re += load(of.c + n, count) * next_re;
-        *read_im += load(of.c + modes + n, count) * next_im;
+        *read_re += k.c_re * next_re;
+        *read_im += k.c_im * next_im;
     }
 }
 
 /* x <- dA x + dB u; returns the first read-out of the new state. */
-INLINE double advance(vectors of, way how, int64_t rank, int reads, int takes, double u, const double *from, double *to)
+INLINE double advance(vectors of, way how, int64_t rank, int reads, int takes, double u)
 {
     int64_t modes = of.modes, n = 0;
     double of_g[S4_RANK_MAX];
     lanes re = {0}, im = {0};
     for (int64_t r = 0; r < rank; r++) of_g[r] = inner(modes, of.g + r * 2 * modes, of.x);
     for (; n + LANES <= modes; n += LANES)
-        advance_block(of, how, rank, reads, takes, n, LANES, u, of_g, from, to, &re, &im);
-    if (n < modes) advance_block(of, how, rank, reads, takes, n, modes - n, u, of_g, from, to, &re, &im);
+        advance_block(of, coefficients_at(of, reads, takes, n, LANES), how, rank, reads, takes, n, LANES, u, of_g, NULL,
+                      NULL, &re, &im);
+    if (n < modes)
+        advance_block(of, coefficients_at(of, reads, takes, n, modes - n), how, rank, reads, takes, n, modes - n, u,
+                      of_g, NULL, NULL, &re, &im);
     return sum_of(re + im);
 }
 
@@ -241,26 +178,13 @@ INLINE void put_outputs(const cpu_recurrence *row, s4_dtype dtype, int64_t t, do
     }
 }
 
-/* One sample of one output: the state passes through registers, unless g . x asks for it before. */
-INLINE void step_once(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
-{
-    double u = cpu_sample(dtype, row->u, 0);
-    if (rank) enter(row);
-    double first = advance(vectors_of(row), WAY_LINEAR, rank, 1, 1, u, rank ? NULL : row->state_in, row->state_out);
-    put_outputs(row, dtype, 0, first, u);
-}
-
 INLINE void step_row(const cpu_recurrence *row, way how, int64_t rank, s4_dtype dtype)
 {
-    if (how == WAY_LINEAR && row->length == 1 && row->channels == 1 && row->state_in && row->state_out) {
-        step_once(row, rank, dtype);
-        return;
-    }
     vectors of = vectors_of(row);
     enter(row);
     for (int64_t t = 0; t < row->length; t++) {
         double u = cpu_sample(dtype, row->u, t * row->u_time);
-        put_outputs(row, dtype, t, advance(of, how, rank, 1, 1, u, NULL, NULL), u);
+        put_outputs(row, dtype, t, advance(of, how, rank, 1, 1, u), u);
     }
     leave(row);
 }
@@ -270,7 +194,7 @@ INLINE void respond_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
     vectors of = vectors_of(row);
     enter(row);
     for (int64_t t = 0; t < row->length; t++) {
-        double first = advance(of, WAY_LINEAR, rank, 1, 0, 0, NULL, NULL);
+        double first = advance(of, WAY_LINEAR, rank, 1, 0, 0);
         for (int64_t c = 0; c < row->channels; c++) {
             int64_t offset = c * row->y_output + t * row->y_time;
             double y = cpu_sample(dtype, row->y, offset) + (c ? read_out(row, c) : first);
@@ -285,7 +209,7 @@ INLINE void absorb_row(const cpu_recurrence *row, int64_t rank, s4_dtype dtype)
     vectors of = vectors_of(row);
     enter(row);
     for (int64_t t = 0; t < row->length; t++)
-        advance(of, WAY_LINEAR, rank, 0, 1, cpu_sample(dtype, row->u, t * row->u_time), NULL, NULL);
+        advance(of, WAY_LINEAR, rank, 0, 1, cpu_sample(dtype, row->u, t * row->u_time));
     leave(row);
 }
 
@@ -316,6 +240,68 @@ static void step_blocks(const cpu_recurrence *row)
         step_row(row, WAY_BLOCKS, 0, S4_F32);
     else
         step_row(row, WAY_BLOCKS, 0, S4_F64);
+}
+
+/* ---- one sample of many rows ----------------------------------------------------------------------------------------- */
+
+/* Channel h of the rows of a tile, at most two. */
+typedef struct tile_row {
+    vectors of;
+    double u, of_g[S4_RANK_MAX];
+    const double *from; /* NULL: the state is in of.x */
+    double *to;
+    lanes re, im; /* of the read-out */
+} tile_row;
+
+/* The state passes through registers, unless g . x asks for it before. */
+INLINE void open_row(const cpu_step_tile *tile, int64_t h, int b, int64_t rank, s4_dtype dtype, tile_row *t)
+{
+    cpu_recurrence row = tile->first;
+    int64_t state = b * tile->state_batch + h * 2 * row.modes;
+    row.system += h * tile->system_size;
+    row.x = b ? tile->first.scratch : tile->first.x;
+    row.state_in += state;
+    t->of = vectors_of(&row);
+    t->u = cpu_sample(dtype, row.u, b * tile->u_batch + h * tile->u_channel);
+    t->from = rank ? NULL : row.state_in;
+    t->to = row.state_out + state;
+    t->re = t->im = (lanes){0};
+    if (rank) enter(&row);
+    for (int64_t r = 0; r < rank; r++) t->of_g[r] = inner(row.modes, t->of.g + r * 2 * row.modes, row.x);
+}
+
+INLINE void tile_block(tile_row *t, const int rows, int64_t rank, int64_t n, int64_t count)
+{
+    coefficients k = coefficients_at(t[0].of, 1, 1, n, count);
+    for (int b = 0; b < rows; b++)
+        advance_block(t[b].of, k, WAY_LINEAR, rank, 1, 1, n, count, t[b].u, t[b].of_g, t[b].from, t[b].to, &t[b].re,
+                      &t[b].im);
+}
+
+INLINE void tile_channel(const cpu_step_tile *tile, int64_t h, const int rows, int64_t rank, s4_dtype dtype)
+{
+    int64_t modes = tile->first.modes, n = 0;
+    tile_row t[2];
+    for (int b = 0; b < rows; b++) open_row(tile, h, b, rank, dtype, &t[b]);
+    for (; n + LANES <= modes; n += LANES) tile_block(t, rows, rank, n, LANES);
+    if (n < modes) tile_block(t, rows, rank, n, modes - n);
+    for (int b = 0; b < rows; b++) {
+        double y = sum_of(t[b].re + t[b].im) + tile->first.d[h] * t[b].u;
+        cpu_put_sample(dtype, tile->first.y, b * tile->y_batch + h * tile->y_channel, y);
+    }
+}
+
+INLINE void tile_rows(const cpu_step_tile *tile, int64_t rank, s4_dtype dtype)
+{
+    for (int64_t h = 0; h < tile->channels && tile->rows == 1; h++) tile_channel(tile, h, 1, rank, dtype);
+    for (int64_t h = 0; h < tile->channels && tile->rows == 2; h++) tile_channel(tile, h, 2, rank, dtype);
+}
+
+static void step_tile(const cpu_step_tile *tile)
+{
+    const cpu_recurrence *row = &tile->first;
+#define TILE(rank, dtype) tile_rows(tile, rank, dtype)
+    BY_DTYPE(TILE)
 }
 
 /* ---- dense --------------------------------------------------------------------------------------------------------- */
@@ -349,6 +335,7 @@ static void step_dense(const cpu_recurrence *row)
 }
 
 const cpu_stepper CPU_AT_LEVEL(cpu_stepper_at) = {.linear = step_linear,
+                                                  .tile = step_tile,
                                                   .blocks = step_blocks,
                                                   .dense = step_dense,
                                                   .respond = respond,

@@ -27,8 +27,17 @@ typedef struct cpu_recurrence {
     double *state_out;      /* (n,2), what x is at last, or NULL */
 } cpu_recurrence;
 
+/* One sample, of one output, of channels side by side: `first` is that of the first row and channel. */
+typedef struct cpu_step_tile {
+    cpu_recurrence first; /* state_in and state_out are given */
+    int64_t channels, rows; /* rows of the batch: 1 or 2 */
+    int64_t system_size;  /* from a channel to the next one */
+    int64_t u_channel, y_channel, u_batch, y_batch, state_batch;
+} cpu_step_tile;
+
 typedef struct cpu_stepper {
     void (*linear)(const cpu_recurrence *row);
+    void (*tile)(const cpu_step_tile *tile); /* linear */
     /* x_j <- r_j x_j + s_j x_n+j,   x_n+j <- r_j x_n+j - |s_j| x_j */
     void (*blocks)(const cpu_recurrence *row);
     void (*dense)(const cpu_recurrence *row);

@@ -30,6 +30,18 @@ static inline cpu_floats cpu_load_floats(const float *from) { return *(const cpu
 static inline void cpu_store_floats(float *to, cpu_floats v) { *(cpu_floats_stored *)to = v; }
 static inline cpu_floats cpu_all_floats(float value) { return value - (cpu_floats){0}; }
 
+/* After it a product in `v` is rounded, whatever it is added to: which of two products is fused with their sum is the
+ * compiler's choice, which can be another one where the same code is inlined again. */
+#if defined(__AVX512F__)
+#define CPU_ROUNDED(v) __asm__("" : "+v"(v))
+#elif defined(__x86_64__)
+#define CPU_ROUNDED(v) __asm__("" : "+x"(v))
+#elif defined(__aarch64__)
+#define CPU_ROUNDED(v) __asm__("" : "+w"(v))
+#else
+#define CPU_ROUNDED(v) __asm__("" : "+m"(v))
+#endif
+
 /* The lanes of `low`, then those of `high`, rounded. */
 static inline cpu_floats cpu_rounded_floats(cpu_doubles low, cpu_doubles high)
 {
