@@ -170,10 +170,17 @@ INLINE double read_out(const cpu_recurrence *row, int64_t c)
     return inner(row->modes, row->c + row->system + c * 2 * row->modes, row->x);
 }
 
+INLINE double with_skip(double read_out, double d, double u)
+{
+    double skip = d * u;
+    CPU_ROUNDED(skip);
+    return read_out + skip;
+}
+
 INLINE void put_outputs(const cpu_recurrence *row, s4_dtype dtype, int64_t t, double first, double u)
 {
     for (int64_t c = 0; c < row->channels; c++) {
-        double y = (c ? read_out(row, c) : first) + row->d[c * row->d_output] * u;
+        double y = with_skip(c ? read_out(row, c) : first, row->d[c * row->d_output], u);
         cpu_put_sample(dtype, row->y, c * row->y_output + t * row->y_time, y);
     }
 }
@@ -286,7 +293,7 @@ INLINE void tile_channel(const cpu_step_tile *tile, int64_t h, const int rows, i
     for (; n + LANES <= modes; n += LANES) tile_block(t, rows, rank, n, LANES);
     if (n < modes) tile_block(t, rows, rank, n, modes - n);
     for (int b = 0; b < rows; b++) {
-        double y = sum_of(t[b].re + t[b].im) + tile->first.d[h] * t[b].u;
+        double y = with_skip(sum_of(t[b].re + t[b].im), tile->first.d[h], t[b].u);
         cpu_put_sample(dtype, tile->first.y, b * tile->y_batch + h * tile->y_channel, y);
     }
 }
