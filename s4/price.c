@@ -31,7 +31,7 @@ static const struct {
     [S4_F32] = {0.032, 35, 0.4, {[S4_MODE_DPLR] = {0.0225, 0.009, 18}, [S4_MODE_DIAG] = {0.0185, 0.18, 8}}, 512},
     [S4_F64] = {0.0695, 35, 0.4, {[S4_MODE_DPLR] = {0.047, 0.018, 22}, [S4_MODE_DIAG] = {0.0405, 0.08, 5}}, 128},
 };
-static const double far_bytes = 4 << 20, far = 1.4; /* a transform that leaves the cache of its core, and its factor */
+static const double far_bytes = 4 << 20, far = 1.17; /* a transform that leaves the cache of its core, and its factor */
 static const double gradient_fft = 1.15;            /* a transform of backward, with the sums over spectra */
 
 /* Of parameters, in double whatever the dtype; {to make them, for their gradients}. */
