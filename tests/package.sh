@@ -31,7 +31,7 @@ compilers() {
 # ---- the two builds ---------------------------------------------------------------------------------------------------
 build() { # shared ON | static OFF
     say "build $1"
-    cmake -S "$source" -B "$folder/$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS=-O1 -DBUILD_TESTING=OFF \
+    cmake -S "$source" -B "$folder/$1" -G Ninja -DCMAKE_BUILD_TYPE=Release -DCMAKE_C_FLAGS=-O0 -DBUILD_TESTING=OFF \
         -DS4_GPU=off -DBUILD_SHARED_LIBS="$2" -DCMAKE_INSTALL_PREFIX="$folder/prefix" -DCMAKE_INSTALL_LIBDIR=lib \
         -DCMAKE_C_FLAGS_RELEASE=-DNDEBUG >"$folder/$1.log" || fail "see $folder/$1.log"
     cmake --build "$folder/$1" >"$folder/$1.log" || { tail -20 "$folder/$1.log"; fail "build $1"; }

@@ -12,6 +12,8 @@ const char *place_text(void);
 s4_placement place_placement(void);
 /* 1 if some stage runs on the GPU. */
 int place_has_gpu(void);
+/* The schedule of the emulated GPU, -1 elsewhere: cases that are too many for each are shared out among schedules. */
+int place_schedule(void);
 /* Skips the test if the GPU is wanted and not there. */
 void place_required(s4_context *context);
 

@@ -4,6 +4,7 @@
  * two calls; and what they do not depend on.
  */
 #include <math.h>
+#include <stdlib.h>
 
 #include "allocations.h"
 #include "chunked.h"
@@ -20,7 +21,9 @@
 static double loss_of(session *s, const void *call)
 {
     const chunked_call *c = call;
-    double *y = numbers(chunked_outputs(c)), *out = numbers(chunked_states(c)), sum = 0;
+    const int64_t outputs = chunked_outputs(c), states = chunked_states(c);
+    double *y = calloc((size_t)(outputs + states), sizeof *y), *out = y + outputs, sum = 0; /* thousands of times */
+    cr_assert(y);
     s4_forward_io io;
     S4_INIT(&io);
     io.u = c->u;
@@ -29,8 +32,9 @@ static double loss_of(session *s, const void *call)
     io.state_out = c->states ? out : NULL;
     io.lengths = c->lengths;
     must(s4_plan_forward(s->plan, c->layer, s->workspace, &io));
-    for (int64_t i = 0; i < chunked_outputs(c); i++) sum += y[i] * c->G[i];
-    for (int64_t i = 0; c->ds && i < chunked_states(c); i++) sum += out[i] * c->ds[i];
+    for (int64_t i = 0; i < outputs; i++) sum += y[i] * c->G[i];
+    for (int64_t i = 0; c->ds && i < states; i++) sum += out[i] * c->ds[i];
+    free(y);
     return sum;
 }
 
@@ -126,7 +130,7 @@ Test(chunked_gradient, with_lengths)
 
 Test(chunked_gradient, against_reference)
 {
-    static const int64_t lengths[] = {1, 2, 3, 8, 31, 64, 65, 200};
+    static const int64_t lengths[] = {1, 2, 3, 8, 31, 64, 65, 100};
     s4_context *context = context_open();
     for (int rank = 1; rank <= 3; rank++)
         for (int i = 0; i < 8; i += place_has_gpu() ? 3 : 1) {

@@ -189,12 +189,15 @@ Test(state_gradient, of_what_is_given)
 
 /* ---- against the reference ---------------------------------------------------------------------------------------- */
 
+/* The reference is slow: each schedule of an emulated GPU compares with one of its lengths. */
 Test(state_gradient, against_reference)
 {
     static const int64_t lengths[][2] = {{31, 31}, {33, 40}, {16, 16}, {5, 64}};
     s4_context *context = context_open();
     for (int rank = 1; rank <= 3; rank++)
         for (int i = 0; i < 4; i++) {
+            if (place_schedule() >= 0 && i != place_schedule() % 4)
+                continue;
             about("rank %d, input %d, kernel %d", rank, (int)lengths[i][0], (int)lengths[i][1]);
             layer_shape shape = {.d_model = 4, .d_state = 6, .rank = rank, .n_ssm = 2, .dt_untied = i % 2,
                                  .plain_transforms = 1};
