@@ -4,7 +4,7 @@ Sizes are such that one call of the slower sides takes 0.05 to 1 s. `quick` has 
 """
 import dataclasses
 
-ONE_THREAD, SHORT = "itself, one thread", "itself, L=1024"
+ITSELF = ONE_THREAD, SHORT = "itself, one thread", "itself, L=1024"
 SHORT_LENGTH = 1024
 LENGTHS = (4096, 1024, 16384, 262144, 1048576, 4194304)
 

@@ -86,8 +86,8 @@ def options_of(arguments):
     return options
 
 
-def measure(worker, job, options, left_s, versions):
-    """Rows of one job."""
+def measure(worker, alone, job, options, left_s, versions):
+    """Rows of one job. alone: a process that no peer was in."""
     limit_s = 2 if options.quick else max(4, min(20, left_s / 2))
     patience_s = min(60 + 6 * limit_s, left_s + 30) # for what must be made before, and a slow side's last turn
     request = {"job": dataclasses.asdict(job)}
@@ -97,7 +97,14 @@ def measure(worker, job, options, left_s, versions):
     answer = worker.ask(request, patience_s)
     if "failed" in answer:
         return [{"note": "failed: " + answer["failed"], "unit": job.units()[1], "versions": versions}]
-    return results.rows_of_answer(job, answer, versions)
+    rows = results.rows_of_answer(job, answer, versions)
+    if job.itself():
+        answer = alone.ask({**request, "itself": True}, patience_s)
+        if "failed" in answer:
+            rows.append({"note": "failed: " + answer["failed"], "unit": job.units()[1], "versions": versions})
+        else:
+            rows += results.rows_of_itself(job, answer, versions)
+    return rows
 
 
 def memory(job, options, request, patience_s, versions):
@@ -145,7 +152,7 @@ def short(rows):
 
 
 def run(options, saved, started):
-    worker = Worker(worker_command(options))
+    worker, alone = Worker(worker_command(options)), Worker(worker_command(options))
     found = worker.ask({}, 120)
     if "failed" in found:
         say(f"peers: the library cannot be used: {found['failed']}")
@@ -160,10 +167,11 @@ def run(options, saved, started):
         if left_s <= 0:
             say(f"peers: the time is used up; {len(todo) - number + 1} of {len(todo)} rows may be missing: run it again")
             break
-        rows = measure(worker, job, options, left_s, versions)
+        rows = measure(worker, alone, job, options, left_s, versions)
         saved.put(job, rows)
         say(f"[{number}/{len(todo)}, {left_s:.0f} s left] {job.text()}: {short(rows)}")
     worker.stop()
+    alone.stop()
     return found
 
 

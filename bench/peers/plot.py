@@ -1,6 +1,8 @@
 """plot.png: nanoseconds per sample over the length, both axes logarithmic; forward and training, one thread."""
 import matplotlib
 
+import jobs
+
 matplotlib.use("Agg")
 import matplotlib.pyplot as pyplot  # noqa: E402
 
@@ -14,13 +16,13 @@ def lines(rows, work):
     """label -> how it is drawn, and sorted (length, ns). A peer's cost does not depend on our mode: the DPLR rows' is drawn."""
     found = {}
     for row in rows:
-        if row["work"] != work or row["threads"] != "1" or not row["ours_ns_per_sample"]:
+        if row["work"] != work or row["threads"] != "1" or not row["ours_ns_per_sample"] or row["peer"] in jobs.ITSELF:
             continue
         length = int(row["length"])
         label = f"ours, {row['mode']}, {row['algorithm']}"
         style = (COLOURS[row["mode"]],) + STYLES[row["algorithm"]]
         found.setdefault(label, (style, {}))[1][length] = float(row["ours_ns_per_sample"])
-        if row["peer_ns_per_sample"] and row["mode"] == "dplr" and not row["peer"].startswith("itself"):
+        if row["peer_ns_per_sample"] and row["mode"] == "dplr":
             style = (COLOURS.get(row["peer"], "tab:grey"), "x", "--")
             found.setdefault(row["peer"], (style, {}))[1][length] = float(row["peer_ns_per_sample"])
     return {label: (style, sorted(points.items())) for label, (style, points) in found.items()}

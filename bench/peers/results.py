@@ -55,9 +55,14 @@ def spread(prefix, values):
     return {name: number(middle), prefix + "_q1": number(low), prefix + "_q3": number(high)}
 
 
+def against(peer, ours, theirs):
+    """Columns of a peer. ratio: of the medians; its quartiles are those of the ratios of neighbouring repetitions."""
+    row = {"peer": peer, **spread("peer", theirs), **spread("ratio", [b / a for a, b in zip(ours, theirs)])}
+    return {**row, "ratio": number(statistics.median(theirs) / statistics.median(ours))}
+
+
 def rows_of_answer(job, answer, versions):
-    """From what the worker measured; times of one call become times of a unit. ratio: of the medians; its quartiles are
-    those of the ratios of neighbouring repetitions."""
+    """From what the worker measured; times of one call become times of a unit."""
     units, unit = job.units()
     common = {"unit": unit, "versions": versions}
     differences = {(ours, peer): value for ours, peer, value in answer["differences"]}
@@ -65,21 +70,28 @@ def rows_of_answer(job, answer, versions):
     for algorithm, times in answer["ours"].items():
         ours = [value / units for value in times]
         mine = {**common, "algorithm": algorithm, "repeats": len(ours), **spread("ours", ours)}
-        peers = dict(answer["peers"])
-        peers.update({name: times for name, of, times in answer["itself"] if of == algorithm}) # as many units
-        if not peers:
+        if not answer["peers"]:
             rows.append(mine)
-        for peer, peer_times in peers.items():
-            theirs = [value / units for value in peer_times]
-            row = {**mine, "peer": peer, **spread("peer", theirs)}
-            row.update(spread("ratio", [b / a for a, b in zip(ours, theirs)]))
-            row["ratio"] = number(statistics.median(theirs) / statistics.median(ours))
+        for peer, peer_times in answer["peers"].items():
+            row = {**mine, **against(peer, ours, [value / units for value in peer_times])}
             difference = differences.get((algorithm, peer))
             if difference is not None:
                 row["difference"] = f"{difference:.1e}"
                 row["note"] = "" if difference <= SAME else DIFFERS # not a number differs, too
             rows.append(row)
     rows += [{**common, "peer": name, "note": note} for name, note in answer["peer_notes"].items()]
+    return rows
+
+
+def rows_of_itself(job, answer, versions):
+    """From times of ours and of ours in other circumstances; of as many units."""
+    units, unit = job.units()
+    rows = []
+    for algorithm, names in answer["itself"].items():
+        for name, both in names.items():
+            ours, theirs = ([value / units for value in times] for times in both)
+            rows.append({"unit": unit, "versions": versions, "algorithm": algorithm, "repeats": len(ours),
+                         **spread("ours", ours), **against(name, ours, theirs)})
     return rows
 
 

@@ -51,12 +51,6 @@ def make_peers(library, job, tools):
     return sides, notes
 
 
-def make_ours_again(library, job, ours):
-    """(name, algorithm) -> our side at what the job compares us with ourselves."""
-    return {(name, side.name): our_sides.MAKERS[other.work](library, other, side.name)
-            for name, other in job.itself().items() for side in ours}
-
-
 def timed(side):
     side.prepare()
     began = time.perf_counter_ns()
@@ -87,19 +81,36 @@ def take_turns(sides, request):
 def compare(library, job, tools, request):
     ours, our_notes = make_ours(library, job)
     peers, peer_notes = make_peers(library, job, tools) if ours else ([], {})
-    again = make_ours_again(library, job, ours)
-    times = take_turns(ours + peers + list(again.values()), request)
+    times = take_turns(ours + peers, request)
     results = [side.result() for side in ours + peers]
-    answer = {"ours": {}, "peers": {}, "itself": [], "differences": [], "our_notes": our_notes, "peer_notes": peer_notes}
+    answer = {"ours": {}, "peers": {}, "differences": [], "our_notes": our_notes, "peer_notes": peer_notes}
     for side, measured in zip(ours + peers, times):
         answer["ours" if side in ours else "peers"][side.name] = measured
-    for (name, algorithm), measured in zip(again, times[len(ours + peers):]):
-        answer["itself"].append((name, algorithm, measured))
     for i, side in enumerate(ours):
         for j, peer in enumerate(peers):
             answer["differences"].append((side.name, peer.name, largest_difference(results[i], results[len(ours) + j])))
-    for side in ours + peers + list(again.values()):
+    for side in ours + peers:
         side.close()
+    return answer
+
+
+def compare_with_itself(options, job, request):
+    """Our sides at what the job compares us with ourselves. In a process without peers, whose threads may spin."""
+    libraries = {name: Library(options.library, options.headers, other.threads) for name, other in job.itself().items()}
+    library = Library(options.library, options.headers, job.threads)
+    answer = {"itself": {}}
+    for algorithm in our_sides.algorithms(job.work):
+        try:
+            ours = our_sides.MAKERS[job.work](library, job, algorithm)
+        except Refused:
+            continue
+        for name, other in job.itself().items():
+            theirs = our_sides.MAKERS[other.work](libraries[name], other, algorithm)
+            answer["itself"].setdefault(algorithm, {})[name] = take_turns([ours, theirs], request)
+            theirs.close()
+        ours.close()
+    for one in [library, *libraries.values()]:
+        one.close()
     return answer
 
 
@@ -161,6 +172,8 @@ def versions(library):
 
 def answer_of(request, options, tools):
     job = Job(**request["job"]) if "job" in request else None
+    if request.get("itself"):
+        return compare_with_itself(options, job, request)
     library = Library(options.library, options.headers, job.threads if job else 1)
     try:
         if not job:
