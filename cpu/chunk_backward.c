@@ -196,14 +196,14 @@ static void add_ends(const cpu_chunk_group *g, int64_t first, int64_t count, cha
 static int64_t least(int64_t a, int64_t b) { return a < b ? a : b; }
 
 /* States of the chunks from `first` to `end`; kept, or only passed through. */
-static void make_states(const cpu_chunk_group *g, int64_t first, int64_t end, int keep)
+static void make_states(const cpu_chunk_group *g, int64_t first, int64_t end, int keep, double *leaving)
 {
     int64_t panel = s4_chunk_panel(g->shape);
     for (int64_t at = first; at < end; at += panel) {
         char *states = g->kept + (keep ? (at - first) * g->rows * g->state * g->size : 0);
         int64_t count = least(panel, end - at);
         cpu_chunk_tensor u = {g->task->u, &g->task->u_strides, 0};
-        cpu_chunk_states(g, at, count, cpu_chunk_gather(g, u, at, count, g->u), states);
+        cpu_chunk_states(g, at, count, cpu_chunk_gather(g, u, at, count, g->u), states, leaving);
     }
 }
 
@@ -238,14 +238,14 @@ static void group_backward(const cpu_chunk_group *g, const needs *need, const cp
     if (!g->chunks) memcpy(g->leaving, g->carry, bytes);
     for (int64_t part = 0; part < parts && need->states; part++) {
         memcpy(g->starts + part * one, g->carry, bytes);
-        make_states(g, part * kept, least((part + 1) * kept, g->chunks), part + 1 == parts);
+        make_states(g, part * kept, least((part + 1) * kept, g->chunks), part + 1 == parts, g->leaving);
     }
     if (task->dstate_out) through_ends(g, sums);
     for (int64_t part = parts - 1; part >= 0; part--) {
         int64_t first = part * kept, end = least(first + kept, g->chunks);
         if (part + 1 < parts && need->states) {
             memcpy(g->carry, g->starts + part * one, bytes);
-            make_states(g, first, end, 1);
+            make_states(g, first, end, 1, NULL);
         }
         for (int64_t at = first + (end - first - 1) / panel * panel; at >= first; at -= panel)
             panel_backward(g, need, at, least(panel, end - at), g->kept + (at - first) * one * g->size, sums,

@@ -66,7 +66,7 @@ static void group_forward(const cpu_chunk_group *g, int thread)
     for (int64_t first = 0; first < g->chunks; first += panel) {
         int64_t count = panel < g->chunks - first ? panel : g->chunks - first;
         const void *u = cpu_chunk_gather(g, (cpu_chunk_tensor){g->task->u, &g->task->u_strides, 0}, first, count, g->u);
-        cpu_chunk_states(g, first, count, u, g->states);
+        cpu_chunk_states(g, first, count, u, g->states, g->leaving);
         for (int64_t c = 0; c < g->shape->channels; c++) outputs(g, c, first, count, u);
     }
     for (int64_t c = 0; c < g->shape->channels; c++)

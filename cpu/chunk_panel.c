@@ -193,14 +193,15 @@ void cpu_chunk_steps(const cpu_chunk_group *g, const void *power, int64_t first,
 }
 
 /* Keeps the states of rows whose last whole chunk was number j - 1. */
-static void keep_leaving(const cpu_chunk_group *g, int64_t j)
+static void keep_leaving(const cpu_chunk_group *g, int64_t j, double *leaving)
 {
-    for (int64_t i = 0; i < g->rows; i++)
+    for (int64_t i = 0; leaving && g->shape->states && i < g->rows; i++)
         if (g->length[i] / g->chunk == j)
-            memcpy(g->leaving + i * g->state, g->carry + i * g->state, (size_t)g->state * sizeof(double));
+            memcpy(leaving + i * g->state, g->carry + i * g->state, (size_t)g->state * sizeof(double));
 }
 
-void cpu_chunk_states(const cpu_chunk_group *g, int64_t first, int64_t count, const void *u, void *states)
+void cpu_chunk_states(const cpu_chunk_group *g, int64_t first, int64_t count, const void *u, void *states,
+                      double *leaving)
 {
     cpu_matrices inputs = {.rows = count * g->rows,
                            .columns = g->state,
@@ -215,9 +216,9 @@ void cpu_chunk_states(const cpu_chunk_group *g, int64_t first, int64_t count, co
     g->product->set(&inputs);
     for (int64_t j = first; j < first + count;) {
         int64_t next = cpu_chunk_next_end(g, j, first + count);
-        if (g->shape->states) keep_leaving(g, j);
+        keep_leaving(g, j, leaving);
         cpu_chunk_steps(g, g->system.power, j - first, next - j, 1, g->carry, states);
         j = next;
     }
-    if (g->shape->states) keep_leaving(g, first + count);
+    keep_leaving(g, first + count, leaving);
 }

@@ -55,9 +55,10 @@ void cpu_chunk_clear_rest(const cpu_chunk_group *group, cpu_chunk_tensor to);
 void cpu_chunk_load_states(const cpu_chunk_group *group, const double *states, double *carry);
 void cpu_chunk_store_states(const cpu_chunk_group *group, const double *carry, double *states);
 
-/* From panel u of these chunks: states = those before them, carry after them. Where `leaving` is filled, it has each
- * row's state after its last whole chunk, once that was met. */
-void cpu_chunk_states(const cpu_chunk_group *group, int64_t first, int64_t count, const void *u, void *states);
+/* From panel u of these chunks: states = those before them, carry after them; leaving = each row's state after its last
+ * whole chunk, once that was met, of plans with states. NULL: leaving is no longer of states. */
+void cpu_chunk_states(const cpu_chunk_group *group, int64_t first, int64_t count, const void *u, void *states,
+                      double *leaving);
 /* Steps of the states (or adjoints) of all rows, from chunk `first` of a panel on, in this direction: its rows, inputs,
  * become what carry was. */
 void cpu_chunk_steps(const cpu_chunk_group *group, const void *power, int64_t first, int64_t steps, int direction,
