@@ -100,7 +100,7 @@ const struct option_row option_rows[] = {
     {"step-mode", 0, VERB_RUN | VERB_PLAN | VERB_BENCH, KIND_CHOICE, FIELD(step_mode), 0, 0, choose_step_mode,
      "linear|dense|diagonal", "how the recurrence multiplies by dA (default linear)"},
     {"chunk", 0, VERB_RUN, KIND_INTEGER, FIELD(chunk), AT_LEAST_1, NULL, "T",
-     "samples per call of the recurrence (default 64); the result does not depend on it"},
+     "samples per call of the recurrence (default 64); results do not depend on it, but for the rounding of diagonal steps"},
     {"state-in", 0, VERB_RUN, KIND_TEXT, FIELD(state_in), 0, 0, NULL, "TENSOR",
      "state before the first sample (B,H,N/2,2); default 0"},
     {"state-out", 0, VERB_RUN, KIND_TEXT, FIELD(state_out), 0, 0, NULL, "FILE.npy",

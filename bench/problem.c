@@ -46,11 +46,13 @@ int load_layer(const struct options *options, const char *path, s4_layer **layer
     s4_layer_options sizes;
     S4_INIT(&sizes);
     s4_layer_describe(*layer, &sizes);
-    if (!options->rate_parity || sizes.mode == S4_MODE_DPLR) return CODE_FINE;
+    int in_single = options->kernel_dtype == S4_F32;
+    if (sizes.mode == S4_MODE_DPLR || (!options->rate_parity && !in_single)) return CODE_FINE;
     s4_layer_destroy(*layer);
     *layer = NULL;
-    return fail_usage(options->verb, "--rate-parity: has no effect on %s, a diagonal layer; it is for kernels made from C~",
-                      path);
+    return fail_usage(options->verb, "%s: has no effect on %s, a diagonal layer; it is for %s",
+                      options->rate_parity ? "--rate-parity" : "--kernel-dtype 'f32'", path,
+                      options->rate_parity ? "kernels made from C~" : "the sums that make kernels of dplr layers");
 }
 
 static void set_execution(const struct options *options, s4_direction direction, s4_problem *problem)

@@ -51,11 +51,15 @@ static void write_table(const s4_plan *plan, const s4_plan_info *info, text_buff
            s4_direction_name(p->direction), s4_mode_name(p->mode), (long long)p->batch, (long long)p->length,
            (long long)p->kernel_length, (long long)p->d_model, (long long)p->d_state, (long long)p->rank,
            s4_dtype_name(p->dtype), p->threads, p->threads == 1 ? "" : "s");
-    append(text, "algorithm %s, %s %lld, blocks of %lld channels and %lld batch rows, %s %s\n",
-           s4_algorithm_name(p->algorithm), info->chunk ? "chunks of" : "FFT length",
-           (long long)(info->chunk ? info->chunk : info->fft_length), (long long)info->block_channels,
-           (long long)info->block_batch, info->chunk ? "chunk matrices" : "kernel spectra",
-           info->resident ? "kept" : "made block by block");
+    int convolves = p->direction == S4_DIRECTION_FORWARD || p->direction == S4_DIRECTION_TRAINING;
+    if (convolves)
+        append(text, "algorithm %s, %s %lld, ", s4_algorithm_name(p->algorithm), info->chunk ? "chunks of" : "FFT length",
+               (long long)(info->chunk ? info->chunk : info->fft_length));
+    append(text, "blocks of %lld channels and %lld batch rows", (long long)info->block_channels, (long long)info->block_batch);
+    if (convolves)
+        append(text, ", %s %s", info->chunk ? "chunk matrices" : "kernel spectra",
+               info->resident ? "kept" : "made block by block");
+    append(text, "\n");
     if (p->direction == S4_DIRECTION_TRAINING) {
         append(text, "frozen:");
         for (int which = 0; which < S4_PARAMETER_COUNT; which++)

@@ -81,6 +81,8 @@ Test(command_options, without_effect_are_refused)
         {KERNEL "--shadow", {"--shadow", "--placement cpu"}},
         {"kernel diagonal.safetensors -o k.npy --length 8 --rate 2 --rate-parity", {"--rate-parity", "diagonal", "C~"}},
         {"run diagonal.safetensors u.npy -o y.npy --rate-parity", {"--rate-parity", "diagonal", "C~"}},
+        {"run diagonal.safetensors u.npy -o y.npy --kernel-dtype f32", {"--kernel-dtype 'f32'", "diagonal", "dplr"}},
+        {"plan diagonal.safetensors --length 8 --kernel-dtype f32", {"--kernel-dtype 'f32'", "diagonal", "dplr"}},
         {PLAN "--length 8 --direction step --algorithm fft", {"--algorithm 'fft'", "--direction step", "convolve"}},
         {PLAN "--length 8 --direction kernel --algorithm fft", {"--algorithm 'fft'", "--direction kernel"}},
         {PLAN "--length 8 --direction step --kernel-length 4", {"--kernel-length '4'", "--direction step"}},
