@@ -31,8 +31,9 @@ int s4_processors(void)
     return online < 1 ? 1 : online < THREADS_MAX ? (int)online : THREADS_MAX;
 }
 
-/* Asks for large pages where some fit into memory as a whole, so that no process is larger for it: a long row reaches
- * thousands of small ones, more than a processor remembers the addresses of. Where there are none, nothing changes. */
+/* Asks for large pages where some fit into memory as a whole, so that no process takes more than was asked for: a long
+ * row reaches thousands of small ones, more than a processor remembers the addresses of. Where there are none, nothing
+ * changes. */
 static void prefer_large_pages(void *memory, size_t bytes)
 {
 #ifdef MADV_HUGEPAGE
