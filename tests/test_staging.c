@@ -8,6 +8,7 @@
 #include "expect.h"
 #include "layers.h"
 #include "place.h"
+#include "problem_calls.h"
 #include "session.h"
 
 enum { H = 8, T = 64, SAMPLES = H * T };
@@ -57,25 +58,15 @@ static void budget_little(s4_problem *problem, const s4_plan_info *whole)
     problem->device_budget = (31 * whole->device_minimum + whole->device_peak) / 32;
 }
 
-static s4_plan_info plan_of(const s4_problem *problem)
-{
-    s4_plan *plan;
-    s4_plan_info info;
-    must(s4_plan_create(problem, &plan));
-    must(s4_plan_describe(plan, &info));
-    s4_plan_destroy(plan);
-    return info;
-}
-
 /* Planned alone: run, it would show no more than what is run below. */
 static void plan_far_more(s4_problem problem)
 {
     problem.batch = 4096;
-    const s4_plan_info whole = plan_of(&problem);
+    const s4_plan_info whole = describe(&problem);
     if (!whole.pinned)
         return;
     budget_little(&problem, &whole);
-    const int64_t device_peak = plan_of(&problem).device_peak, samples = 8 * problem.batch * SAMPLES;
+    const int64_t device_peak = describe(&problem).device_peak, samples = 8 * problem.batch * SAMPLES;
     check(10 * device_peak < 4 * samples, "the device holds more than a tenth of u, dy, y and du: %lld",
           (long long)device_peak);
 }

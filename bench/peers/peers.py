@@ -94,17 +94,14 @@ def measure(worker, alone, job, options, left_s, versions):
     if job.work == "memory":
         return memory(job, options, request, patience_s, versions)
     request.update(limit_s=limit_s, repeats=options.repeats, turn_s=0.002 if options.quick else 0.05)
-    answer = worker.ask(request, patience_s)
-    if "failed" in answer:
-        return [{"note": "failed: " + answer["failed"], "unit": job.units()[1], "versions": versions}]
-    rows = results.rows_of_answer(job, answer, versions)
-    if job.itself():
-        answer = alone.ask({**request, "itself": True}, patience_s)
+
+    def ask(process, rows_of, request):
+        answer = process.ask(request, patience_s)
         if "failed" in answer:
-            rows.append({"note": "failed: " + answer["failed"], "unit": job.units()[1], "versions": versions})
-        else:
-            rows += results.rows_of_itself(job, answer, versions)
-    return rows
+            return [{"note": "failed: " + answer["failed"], "unit": job.units()[1], "versions": versions}]
+        return rows_of(job, answer, versions)
+    rows = ask(worker, results.rows_of_answer, request)
+    return rows + ask(alone, results.rows_of_itself, {**request, "itself": True}) if job.itself() else rows
 
 
 def memory(job, options, request, patience_s, versions):
